@@ -1,0 +1,1 @@
+"""Image files, the Arrow store, and the batches made from it."""

@@ -1,0 +1,1 @@
+"""Data sets; the file name is the registry, each file yields records."""

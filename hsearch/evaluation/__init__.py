@@ -1,0 +1,1 @@
+"""Embedding a data set and scoring the embeddings."""

@@ -1,0 +1,80 @@
+"""Class-disjoint splits: which classes train, validate and test."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hsearch.errors import ConfigError
+
+NUM_FOLDS = 4
+
+Splits = Literal["disjoint", "mlrc"]
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """Classes of one fold: `train` and `validation` are disjoint, sorted class ids."""
+
+    train: NDArray[np.int64]
+    validation: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class ClassSplits:
+    """All splits of a data set: its folds, and the test classes that no fold ever sees."""
+
+    trainval: NDArray[np.int64]
+    test: NDArray[np.int64]
+    folds: tuple[Fold, ...]
+
+
+def class_splits(
+    num_classes: int, *, splits: Splits = "disjoint", num_folds: int = NUM_FOLDS
+) -> ClassSplits:
+    """Returns the splits of classes 0..num_classes-1, which must be sorted by id.
+
+    The first half of the classes is trainval, the second half (the larger one if odd) is test.
+
+    Args:
+        num_classes: At least 2 classes per fold, twice.
+        splits: `disjoint`: trainval in `num_folds` contiguous parts of nearly equal size; fold k
+            validates on part k and trains on the others. `mlrc`: the contiguous ranges with
+            wrap-around of the Reality Check's own code, 4 folds.
+        num_folds: At least 2.
+
+    References:
+        Musgrave, Belongie, Lim, A Metric Learning Reality Check, ECCV 2020, arXiv:2003.08505.
+    """
+    if num_folds < 2 or (splits == "mlrc" and num_folds != NUM_FOLDS):
+        raise ConfigError(f"`{splits}` splits cannot have {num_folds} folds.")
+    least = 4 * num_folds
+    if num_classes < least:
+        raise ConfigError(
+            f"{num_folds} class-disjoint folds need at least {least} classes, so that two "
+            f"validate in every fold and half remain for the test, but got {num_classes}."
+        )
+    trainval = np.arange(num_classes // 2)
+    test = np.arange(num_classes // 2, num_classes)
+    folds = _mlrc_folds(num_classes) if splits == "mlrc" else _even_folds(trainval, num_folds)
+    return ClassSplits(trainval, test, folds)
+
+
+def _even_folds(trainval: NDArray[np.int64], num_folds: int) -> tuple[Fold, ...]:
+    parts = np.array_split(trainval, num_folds)
+    return tuple(Fold(np.setdiff1d(trainval, part), part) for part in parts)
+
+
+def _mlrc_folds(num_classes: int) -> tuple[Fold, ...]:
+    """The original's ranges. For odd counts it puts one class on both sides; here it only validates."""
+    num_trainval = num_classes // 2
+    num_validation = num_classes // 8
+    num_train = num_classes - num_validation - num_trainval
+    folds = []
+    for part in range(NUM_FOLDS):
+        start = part * num_trainval // NUM_FOLDS
+        ring = (start + np.arange(num_train + num_validation)) % num_trainval
+        validation = np.sort(ring[num_train:])
+        folds.append(Fold(np.setdiff1d(ring[:num_train], validation), validation))
+    return tuple(folds)

@@ -1,0 +1,1 @@
+"""Networks: backbone, head, and both as one embedder."""

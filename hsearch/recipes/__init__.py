@@ -1,0 +1,43 @@
+"""Recipes: named training settings, one YAML file each; the file name is the recipe's name."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from hsearch.errors import ConfigError, did_you_mean
+from hsearch.spec import KnobValue, TrainingSpec
+from hsearch.yaml_file import Value, read_yaml
+
+_FOLDER = Path(__file__).parent
+
+
+def available_recipes() -> list[str]:
+    """Returns the names of all recipes, sorted; `hier/cub` is the file `hier/cub.yaml`."""
+    files = _FOLDER.rglob("*.yaml")
+    return sorted(path.relative_to(_FOLDER).with_suffix("").as_posix() for path in files)
+
+
+def load_recipe(name: str, overrides: Mapping[str, KnobValue] | None = None) -> TrainingSpec:
+    """Returns the recipe with single values overridden.
+
+    Args:
+        name: One of `available_recipes()`.
+        overrides: Values by dotted key, such as `{"optimizer.lr.proxies": 0.01}`.
+    """
+    if name not in available_recipes():
+        raise ConfigError(f"Unknown recipe '{name}'; {did_you_mean(name, available_recipes())}")
+    file = read_yaml(_FOLDER / f"{name}.yaml")
+    content = {"recipe": name, **{k: v for k, v in file.content.items() if k != "about"}}
+    for key, value in (overrides or {}).items():
+        _set(content, key.split("."), value)
+    return TrainingSpec.from_dict(content)
+
+
+def _set(content: dict[str, Value], keys: list[str], value: KnobValue) -> None:
+    """Puts a value at a dotted key; an impossible key is left for the spec's own validation."""
+    *parents, last = keys
+    for key in parents:
+        inner = content.setdefault(key, {})
+        if not isinstance(inner, dict):
+            raise ConfigError(f"The setting '{'.'.join(keys)}' does not exist: '{key}' is a value.")
+        content = inner
+    content[last] = value

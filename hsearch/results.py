@@ -1,0 +1,53 @@
+"""What a training gives: frozen values that survive a round trip through JSON."""
+
+from typing import Literal
+
+from hsearch.spec import FoldJob, Spec
+
+OBJECTIVE = "map_at_r"
+
+Metrics = dict[str, float]
+
+
+class EpochRecord(Spec):
+    """One epoch of one job.
+
+    Attributes:
+        epoch: From 1; 0 is the untrained network.
+        loss: Mean training loss of the epoch; null for epoch 0.
+        seconds: Wall-clock time of the epoch's training and validation.
+        images_per_second: Training throughput over all ranks; null for epoch 0.
+        lr: Learning rate of each parameter group at the end of the epoch.
+        validation: Metrics on the fold's validation classes; null where none was due.
+    """
+
+    epoch: int
+    loss: float | None
+    seconds: float
+    images_per_second: float | None
+    lr: dict[str, float]
+    validation: Metrics | None
+
+
+class FoldResult(Spec):
+    """The outcome of one job.
+
+    Attributes:
+        job: What was trained.
+        score: The objective of the best epoch on the validation classes.
+        best_epoch: The epoch whose weights are kept.
+        validation: All metrics of the best epoch.
+        untrained: All metrics of the network before training.
+        history: Every epoch, epoch 0 first.
+        stopped: Why training ended: all `epochs` done, or `patience` exhausted.
+        versions: Of the packages that decide numbers.
+    """
+
+    job: FoldJob
+    score: float
+    best_epoch: int
+    validation: Metrics
+    untrained: Metrics
+    history: tuple[EpochRecord, ...]
+    stopped: Literal["epochs", "patience"]
+    versions: dict[str, str]

@@ -1,0 +1,1 @@
+"""The search: spaces, races, and the study's record."""

@@ -1,0 +1,1 @@
+"""Training one fold, on one process or several."""
