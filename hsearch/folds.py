@@ -67,7 +67,7 @@ def _even_folds(trainval: NDArray[np.int64], num_folds: int) -> tuple[Fold, ...]
 
 
 def _mlrc_folds(num_classes: int) -> tuple[Fold, ...]:
-    """The original's ranges. For odd counts it puts one class on both sides; here it only validates."""
+    """The original's ranges; the class it puts on both sides for odd counts only validates here."""
     num_trainval = num_classes // 2
     num_validation = num_classes // 8
     num_train = num_classes - num_validation - num_trainval

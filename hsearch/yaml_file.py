@@ -70,13 +70,13 @@ class _Reader:
             return self._mapping(node, keys)
         if isinstance(node, yaml.SequenceNode):
             return [self.value(item, (*keys, str(i))) for i, item in enumerate(node.value)]
-        if node.style is None and _DOTLESS_FLOAT.fullmatch(node.value):
+        if isinstance(node, yaml.ScalarNode) and node.style is None and _DOTLESS_FLOAT.fullmatch(node.value):
             fixed = node.value.lower().replace("e", ".0e")
             raise ConfigError(
                 f"{_shown(self.path)}:{line}: YAML reads `{node.value}` as text, not as a number; "
                 f"write `{fixed}`."
             )
-        scalar: Value = yaml.SafeLoader("").construct_object(node)  # type: ignore[no-untyped-call]
+        scalar: Value = yaml.SafeLoader("").construct_object(node)
         return scalar
 
     def _mapping(self, node: yaml.MappingNode, keys: tuple[str, ...]) -> dict[str, Value]:
