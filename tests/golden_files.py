@@ -35,7 +35,7 @@ def load(name: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         return meta, {key: arrays[key] for key in arrays.files}
 
 
-def tolerance(meta: dict[str, Any]) -> dict[str, float]:
+def tolerance(meta: dict[str, Any]) -> dict[str, Any]:
     """Returns `rtol` and `atol` of a vector, ready for `np.testing.assert_allclose`."""
     return {
         "rtol": float(meta.get("suggested_rtol", DEFAULT_RTOL)),
