@@ -1,0 +1,131 @@
+"""Batches of images, prepared by threads while the network computes."""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from hsearch.data.pixels import Pixels
+from hsearch.data.samplers import draw_epoch
+from hsearch.data.transforms import draw_crops, eval_image, train_image
+from hsearch.distributed import rank, world_size
+from hsearch.errors import ConfigError
+from hsearch.seeds import rng_for
+from hsearch.spec import BatchSpec, ImageSpec
+
+PREFETCH = 3
+
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One training step's input on this rank.
+
+    Attributes:
+        images: (V * b, 3, S, S) uint8: this rank's b images, all first views first.
+        labels: (V * B, L): the labels of the whole batch over all ranks, all first views first.
+    """
+
+    images: Tensor
+    labels: Tensor
+
+
+@dataclass(frozen=True)
+class TrainingBatches:
+    """The batches of every epoch of a job; each draw follows from seed, epoch and iteration.
+
+    Attributes:
+        pixels: Where images come from.
+        rows: (N,) rows of the training images.
+        labels: (N, L) their labels, or multi-hot.
+        image: How to augment.
+        batch: How to sample.
+        seed: Root of all draws.
+        views: Augmented copies V of each image.
+    """
+
+    pixels: Pixels
+    rows: IntArray
+    labels: Tensor
+    image: ImageSpec
+    batch: BatchSpec
+    seed: int
+    views: int = 1
+
+    def __post_init__(self) -> None:
+        if self.batch.size % world_size():
+            raise ConfigError(
+                "`batch.size` must be a multiple of the number of workers, so that every one gets "
+                f"an equal part, but got {self.batch.size} and {world_size()}."
+            )
+
+    def epoch(self, epoch: int, iterations: int) -> Iterator[Batch]:
+        """Yields the batches of one epoch."""
+        classes = self.labels[:, -1].numpy()
+        order = draw_epoch(classes, self.batch, seed=self.seed, epoch=epoch, iterations=iterations)
+        plans = (self._plan(chosen, epoch, i) for i, chosen in enumerate(order))
+        for chosen, images in _prepare_ahead(zip(order, plans, strict=True)):
+            yield Batch(images, self.labels[torch.from_numpy(np.tile(chosen, self.views))])
+
+    def _plan(self, chosen: IntArray, epoch: int, iteration: int) -> list[Callable[[], Tensor]]:
+        """What this rank has to do for one batch: draws for the whole batch, its own part done."""
+        rows = np.tile(self.rows[chosen], self.views)
+        rng = rng_for(self.seed, "augmentation", epoch, iteration)
+        crops = draw_crops(rng, *self.pixels.sizes(rows), self.image)
+        part = np.arange(rows.size).reshape(self.views, world_size(), -1)[:, rank()].ravel()
+        size = self.image.crop
+
+        def one(position: int) -> Tensor:
+            return train_image(self.pixels[int(rows[position])], crops, position, size)
+
+        return [lambda p=int(position): one(p) for position in part]
+
+
+def evaluation_batches(
+    pixels: Pixels, rows: IntArray, image: ImageSpec, batch_size: int = 64
+) -> Iterator[Tensor]:
+    """Yields (b, 3, S, S) uint8 batches of the rows in order, centre-cropped."""
+
+    def plan(part: IntArray) -> list[Callable[[], Tensor]]:
+        return [lambda r=int(row): eval_image(pixels[r], image.crop) for row in part]
+
+    parts = [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
+    for _, images in _prepare_ahead((part, plan(part)) for part in parts):
+        yield images
+
+
+def _prepare_ahead(
+    plans: Iterator[tuple[IntArray, list[Callable[[], Tensor]]]],
+) -> Iterator[tuple[IntArray, Tensor]]:
+    """Runs every plan's tasks on threads, a few plans ahead, and yields stacked results in order."""
+    threads = max(1, (os.cpu_count() or 1) // world_size())
+    pending: deque[tuple[IntArray, list[Future[list[Tensor]]]]] = deque()
+    with ThreadPoolExecutor(threads, thread_name_prefix="hsearch-batches") as pool:
+        try:
+            for key, tasks in plans:
+                chunks = [tasks[i::threads] for i in range(threads)]
+                pending.append((key, [pool.submit(_run_all, chunk) for chunk in chunks]))
+                if len(pending) > PREFETCH:
+                    yield _collect(*pending.popleft())
+            while pending:
+                yield _collect(*pending.popleft())
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _run_all(tasks: Sequence[Callable[[], Tensor]]) -> list[Tensor]:
+    return [task() for task in tasks]
+
+
+def _collect(key: IntArray, futures: list[Future[list[Tensor]]]) -> tuple[IntArray, Tensor]:
+    """Puts the interleaved chunks back into order."""
+    chunks = [future.result() for future in futures]
+    total = sum(len(chunk) for chunk in chunks)
+    return key, torch.stack([chunks[i % len(chunks)][i // len(chunks)] for i in range(total)])

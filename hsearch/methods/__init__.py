@@ -1,0 +1,44 @@
+"""Methods: one file each, `methods/<name>.py` with a pure loss function and `class Loss(Method)`.
+
+The file name is the registry; files that begin with an underscore are not methods.
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Mapping
+
+from hsearch.errors import ConfigError, did_you_mean
+from hsearch.methods._base import Method, Setting
+from hsearch.methods._knobs import Knob, KnobValue, knobs_of
+
+__all__ = [
+    "Knob",
+    "Method",
+    "Setting",
+    "available_methods",
+    "check_knobs",
+    "knobs_of",
+    "load_method",
+]
+
+
+def available_methods() -> list[str]:
+    """Returns the names of all methods, sorted."""
+    return sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_"))
+
+
+def load_method(name: str) -> type[Method]:
+    """Returns the `Loss` class of `methods/<name>.py`."""
+    if name not in available_methods():
+        raise ConfigError(f"Unknown method '{name}'; {did_you_mean(name, available_methods())}")
+    loss: type[Method] = importlib.import_module(f"hsearch.methods.{name}").Loss
+    return loss
+
+
+def check_knobs(name: str, values: Mapping[str, KnobValue]) -> dict[str, KnobValue]:
+    """Returns the values of all knobs: the given ones checked, the published ones elsewhere."""
+    knobs = knobs_of(load_method(name))
+    for given in values:
+        if given not in knobs:
+            raise ConfigError(f"Unknown knob '{given}' of {name}; {did_you_mean(given, knobs)}")
+    return {key: knob.check(name, values.get(key, knob.default)) for key, knob in knobs.items()}

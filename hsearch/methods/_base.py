@@ -1,0 +1,105 @@
+"""The contract of a method: its training objective, its embedding map and its parameters."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from hsearch.errors import ConfigError
+from hsearch.geometry import l2_normalise
+from hsearch.hierarchy import Hierarchy
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a method is built for.
+
+    Attributes:
+        hierarchy: Label paths of the training classes only, numbered 0..C-1.
+        feature_shape: Shape of one item of what `embed` receives: `(embedding_dim,)` behind the
+            recipe's head, or `(channels, height, width)` for methods with `features = "map"`.
+        embedding_dim: Length D of an embedding.
+        generator: Source of every random draw of the method. It is seeded alike on all ranks and
+            is saved with the method's state; it lives on the CPU.
+    """
+
+    hierarchy: Hierarchy
+    feature_shape: tuple[int, ...]
+    embedding_dim: int
+    generator: torch.Generator
+
+
+class Method(nn.Module):
+    """A training objective with the parameters that belong to it.
+
+    A subclass is called `Loss` and lives in `methods/<name>.py`; the keyword-only arguments of its
+    constructor are its knobs, and their defaults are the published values. It knows no optimiser,
+    rank, device, logger or global random state: the same batch gives the same loss everywhere.
+
+    Class attributes:
+        task: `retrieval` (labels are paths, (B, L) ids) or `multilabel` (labels are multi-hot).
+        geometry: Where embeddings live: `sphere` (unit vectors, euclidean order) or `poincare`
+            (a ball with the method's `curvature`).
+        features: What `embed` receives: `vector`, the output of the recipe's pooling and head, or
+            `map`, the backbone's spatial features (the method then owns its head).
+        views: Augmented copies of each image in a batch.
+        groups: Names of the method's optimiser groups, with the published factor of their learning
+            rate relative to the backbone's. A group called `head` follows the recipe's head.
+        hierarchical: Whether levels above the class change the loss.
+    """
+
+    task: ClassVar[Literal["retrieval", "multilabel"]] = "retrieval"
+    geometry: ClassVar[Literal["sphere", "poincare"]] = "sphere"
+    features: ClassVar[Literal["vector", "map"]] = "vector"
+    views: ClassVar[int] = 1
+    groups: ClassVar[Mapping[str, float]] = {}
+    hierarchical: ClassVar[bool] = False
+    curvature: float = 1.0
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__()
+        self.generator = setting.generator
+
+    def embed(self, features: Tensor) -> Tensor:
+        """Maps (B, *feature_shape) features to (B, D) embeddings in the method's geometry."""
+        return l2_normalise(features)
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        """Returns the scalar loss of the whole batch over all ranks.
+
+        Args:
+            embeddings: (V * B, D) float32; with several views all first views come first.
+            labels: (V * B, L) ids, coarsest level first; multi-hot (V * B, C) for multilabel.
+        """
+        raise NotImplementedError(f"{type(self).__module__} must define forward().")
+
+    def step(self, iteration: int) -> Iterable[nn.Parameter]:
+        """Moves the method's state after optimiser step `iteration` (from 1).
+
+        Returns:
+            The parameters it has overwritten; the training loop forgets their moments.
+        """
+        return ()
+
+    def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
+        """Returns the trainable parameters by group; the names are the keys of `groups`."""
+        if not self.groups:
+            return {}
+        (name,) = self.groups
+        return {name: list(self.parameters())}
+
+    def get_extra_state(self) -> Tensor:
+        """Saves the generator with the parameters and buffers."""
+        return self.generator.get_state()
+
+    def set_extra_state(self, state: Any) -> None:  # noqa: ANN401 (torch's own signature)
+        """Restores the generator."""
+        self.generator.set_state(state.cpu())
+
+
+def require(rule: bool, sentence: str) -> None:
+    """Raises a ConfigError with the sentence unless the rule holds."""
+    if not rule:
+        raise ConfigError(sentence)

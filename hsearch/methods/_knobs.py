@@ -1,0 +1,69 @@
+"""Knobs of a method, read from the signature and docstring of its constructor."""
+
+import inspect
+import re
+from dataclasses import dataclass
+from typing import Literal, get_args, get_origin, get_type_hints
+
+from hsearch.errors import ConfigError
+from hsearch.methods._base import Method
+
+KnobValue = bool | int | float | str
+
+
+@dataclass(frozen=True)
+class Knob:
+    """One hyperparameter of a method.
+
+    Attributes:
+        name: As in the constructor.
+        default: The published value.
+        type: `bool`, `int`, `float` or `str`.
+        choices: The only allowed values, if the constructor names them.
+        about: Its line of the docstring.
+    """
+
+    name: str
+    default: KnobValue
+    type: type[bool] | type[int] | type[float] | type[str]
+    choices: tuple[str, ...] | None
+    about: str
+
+    def check(self, method: str, value: KnobValue) -> KnobValue:
+        """Returns the value as the knob's type, or raises a ConfigError."""
+        if self.choices is not None and value not in self.choices:
+            raise ConfigError(
+                f"Knob '{self.name}' of {method} must be one of {', '.join(self.choices)}, "
+                f"but got {value!r}."
+            )
+        if self.type is float and type(value) is int:
+            return float(value)
+        if type(value) is not self.type:
+            raise ConfigError(
+                f"Knob '{self.name}' of {method} must be of type {self.type.__name__}, "
+                f"but got {value!r}."
+            )
+        return value
+
+
+def knobs_of(method: type[Method]) -> dict[str, Knob]:
+    """Returns the knobs of a method by name, in the order of its constructor."""
+    hints = get_type_hints(method.__init__)
+    about = _documented(method.__doc__ or "")
+    knobs = {}
+    for name, parameter in inspect.signature(method).parameters.items():
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+            choices = get_args(hints[name]) if get_origin(hints[name]) is Literal else None
+            kind = str if choices else hints[name]
+            knobs[name] = Knob(name, parameter.default, kind, choices, about.get(name, ""))
+    return knobs
+
+
+def _documented(docstring: str) -> dict[str, str]:
+    """The `Args:` section of a Google docstring, by argument."""
+    section = re.search(r"Args:\n(.*?)(?:\n\s*\n|\Z)", inspect.cleandoc(docstring), re.DOTALL)
+    if section is None:
+        return {}
+    entries = re.split(r"\n(?=    \w+:)", section[1])
+    pairs = (entry.strip().split(":", 1) for entry in entries)
+    return {name: " ".join(text.split()) for name, text in pairs}

@@ -1,0 +1,108 @@
+"""Backbone, pooling and head as one network, with its batch-norm policy."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from hsearch.distributed import all_reduce_sum, world_size
+from hsearch.models.backbone import build_backbone
+from hsearch.models.heads import build_head, pool
+from hsearch.spec import ModelSpec
+
+
+class Embedder(nn.Module):
+    """Maps images to the features that a method embeds.
+
+    Args:
+        spec: Of the network.
+        seed: Root of the random weights of backbone and head.
+        features: `vector`: pooled and passed through the head; `map`: the backbone's spatial
+            features, for methods with a head of their own.
+    """
+
+    def __init__(self, spec: ModelSpec, *, seed: int, features: str = "vector") -> None:
+        super().__init__()
+        self.backbone = build_backbone(spec, seed)
+        self.pooling = spec.pooling
+        width = self.backbone.num_features
+        self.head = None if features == "map" else build_head(spec, width, seed + 1)
+        self.batch_norm = spec.batch_norm
+        if spec.batch_norm == "synchronised":
+            synchronise_batch_norm(self.backbone)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Maps (B, 3, H, W) to (B, embedding_dim), or to (B, C, h, w) with features `map`."""
+        features: Tensor = self.backbone(images)
+        return features if self.head is None else self.head(pool(features, self.pooling))
+
+    def train(self, mode: bool = True) -> "Embedder":
+        """Sets the mode; frozen batch norm always uses its running statistics."""
+        super().train(mode)
+        if self.batch_norm == "frozen":
+            for module in self.backbone.modules():
+                if isinstance(module, _BatchNorm):
+                    module.eval()
+        return self
+
+    def feature_shape(self, image_size: int) -> tuple[int, ...]:
+        """Returns the shape of one item of the output for square images of that size."""
+        was_training = self.training
+        self.eval()
+        with torch.no_grad():
+            output = self(next(self.parameters()).new_zeros(1, 3, image_size, image_size))
+        self.train(was_training)
+        return tuple(output.shape[1:])
+
+
+def synchronise_batch_norm(network: nn.Module) -> None:
+    """Makes every batch norm use the statistics of the whole batch over all ranks, in place.
+
+    Works on every device, unlike `torch.nn.SyncBatchNorm`; with one rank nothing changes. Only
+    the modules' classes change, so that weights keep their names, and timm's batch norms keep the
+    activation they carry.
+    """
+    for module in network.modules():
+        if isinstance(module, _BatchNorm):
+            kind = type(module)
+            module.__class__ = type(f"Synchronised{kind.__name__}", (_Synchronised, kind), {})
+
+
+class _Synchronised(_BatchNorm):
+    """Batch norm over the ranks of the process group; a mixin before a batch-norm class."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        if not self.training or world_size() == 1:
+            return super().forward(input)
+        output = self._normalise(input)
+        for extra in ("drop", "act"):  # of timm's BatchNormAct2d
+            if hasattr(self, extra):
+                output = getattr(self, extra)(output)
+        return output
+
+    def _normalise(self, x: Tensor) -> Tensor:
+        axes = [axis for axis in range(x.ndim) if axis != 1]
+        shape = [1, -1] + [1] * (x.ndim - 2)
+        count = world_size() * x.numel() // x.shape[1]
+        # Two passes, so that float32 keeps the variance of channels with a large mean.
+        mean = all_reduce_sum(_at_least_float32(x).sum(axes)) / count
+        centred = _at_least_float32(x) - mean.view(shape)
+        variance = all_reduce_sum((centred**2).sum(axes)) / count
+        self._track(mean.detach(), variance.detach() * count / (count - 1))
+        output = centred * torch.rsqrt(variance + self.eps).view(shape)
+        if self.weight is not None:
+            output = output * self.weight.view(shape) + self.bias.view(shape)
+        return output.to(x.dtype)
+
+    @torch.no_grad()
+    def _track(self, mean: Tensor, variance: Tensor) -> None:
+        if self.running_mean is None or self.running_var is None:
+            return
+        assert self.num_batches_tracked is not None
+        self.num_batches_tracked += 1
+        momentum = self.momentum or 1.0 / float(self.num_batches_tracked)
+        self.running_mean.lerp_(mean.to(self.running_mean), momentum)
+        self.running_var.lerp_(variance.to(self.running_var), momentum)
+
+
+def _at_least_float32(x: Tensor) -> Tensor:
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
