@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from hsearch.errors import ConfigError
 
@@ -31,32 +31,43 @@ class ClassSplits:
 
 
 def class_splits(
-    num_classes: int, *, splits: Splits = "disjoint", num_folds: int = NUM_FOLDS
+    num_classes: int,
+    *,
+    splits: Splits = "disjoint",
+    num_folds: int = NUM_FOLDS,
+    test_classes: ArrayLike | None = None,
 ) -> ClassSplits:
     """Returns the splits of classes 0..num_classes-1, which must be sorted by id.
 
     The first half of the classes is trainval, the second half (the larger one if odd) is test.
 
     Args:
-        num_classes: At least 2 classes per fold, twice.
+        num_classes: Enough for two validation classes in every fold.
         splits: `disjoint`: trainval in `num_folds` contiguous parts of nearly equal size; fold k
             validates on part k and trains on the others. `mlrc`: the contiguous ranges with
             wrap-around of the Reality Check's own code, 4 folds.
         num_folds: At least 2.
+        test_classes: The test classes where the data set names them itself; all others are
+            trainval. Not for `mlrc`, whose ranges are its own.
 
     References:
         Musgrave, Belongie, Lim, A Metric Learning Reality Check, ECCV 2020, arXiv:2003.08505.
     """
     if num_folds < 2 or (splits == "mlrc" and num_folds != NUM_FOLDS):
         raise ConfigError(f"`{splits}` splits cannot have {num_folds} folds.")
-    least = 4 * num_folds
-    if num_classes < least:
+    classes = np.arange(num_classes)
+    if test_classes is None:
+        test = classes[num_classes // 2 :]
+    elif splits == "mlrc":
+        raise ConfigError("`mlrc` splits halve the classes, but this data set names its own test.")
+    else:
+        test = np.unique(np.asarray(test_classes, dtype=np.int64))
+    trainval = np.setdiff1d(classes, test)
+    if len(trainval) < 2 * num_folds:
         raise ConfigError(
-            f"{num_folds} class-disjoint folds need at least {least} classes, so that two "
-            f"validate in every fold and half remain for the test, but got {num_classes}."
+            f"{num_folds} class-disjoint folds need at least {2 * num_folds} classes besides the "
+            f"test classes, but {len(trainval)} of {num_classes} are left."
         )
-    trainval = np.arange(num_classes // 2)
-    test = np.arange(num_classes // 2, num_classes)
     folds = _mlrc_folds(num_classes) if splits == "mlrc" else _even_folds(trainval, num_folds)
     return ClassSplits(trainval, test, folds)
 

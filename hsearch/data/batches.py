@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -80,12 +81,12 @@ class TrainingBatches:
         rng = rng_for(self.seed, "augmentation", epoch, iteration)
         crops = draw_crops(rng, *self.pixels.sizes(rows), self.image)
         part = np.arange(rows.size).reshape(self.views, world_size(), -1)[:, rank()].ravel()
-        size = self.image.crop
 
         def one(position: int) -> Tensor:
-            return train_image(self.pixels[int(rows[position])], crops, position, size)
+            pixels = self.pixels[int(rows[position])]
+            return train_image(pixels, crops, position, self.image.crop)
 
-        return [lambda p=int(position): one(p) for position in part]
+        return [partial(one, int(position)) for position in part]
 
 
 def evaluation_batches(
@@ -93,18 +94,19 @@ def evaluation_batches(
 ) -> Iterator[Tensor]:
     """Yields (b, 3, S, S) uint8 batches of the rows in order, centre-cropped."""
 
-    def plan(part: IntArray) -> list[Callable[[], Tensor]]:
-        return [lambda r=int(row): eval_image(pixels[r], image.crop) for row in part]
+    def one(row: int) -> Tensor:
+        return eval_image(pixels[row], image.crop)
 
     parts = [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
-    for _, images in _prepare_ahead((part, plan(part)) for part in parts):
+    plans = ((part, [partial(one, int(row)) for row in part]) for part in parts)
+    for _, images in _prepare_ahead(plans):
         yield images
 
 
 def _prepare_ahead(
     plans: Iterator[tuple[IntArray, list[Callable[[], Tensor]]]],
 ) -> Iterator[tuple[IntArray, Tensor]]:
-    """Runs every plan's tasks on threads, a few plans ahead, and yields stacked results in order."""
+    """Runs the tasks of every plan on threads, a few plans ahead; yields stacks in order."""
     threads = max(1, (os.cpu_count() or 1) // world_size())
     pending: deque[tuple[IntArray, list[Future[list[Tensor]]]]] = deque()
     with ThreadPoolExecutor(threads, thread_name_prefix="hsearch-batches") as pool:

@@ -1,4 +1,4 @@
-"""Which images form the batches of an epoch: pure functions of seed and epoch, equal on all ranks."""
+"""Which images form the batches of an epoch: pure functions of seed and epoch."""
 
 from collections.abc import Sequence
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hsearch.errors import ConfigError, did_you_mean
-from hsearch.spec import KnobValue, TrainingSpec
-from hsearch.yaml_file import Value, read_yaml
+from hsearch.spec import TrainingSpec
+from hsearch.yaml_file import Scalar, Value, read_yaml
 
 _FOLDER = Path(__file__).parent
 
@@ -16,7 +16,7 @@ def available_recipes() -> list[str]:
     return sorted(path.relative_to(_FOLDER).with_suffix("").as_posix() for path in files)
 
 
-def load_recipe(name: str, overrides: Mapping[str, KnobValue] | None = None) -> TrainingSpec:
+def load_recipe(name: str, overrides: Mapping[str, Scalar] | None = None) -> TrainingSpec:
     """Returns the recipe with single values overridden.
 
     Args:
@@ -32,7 +32,7 @@ def load_recipe(name: str, overrides: Mapping[str, KnobValue] | None = None) -> 
     return TrainingSpec.from_dict(content)
 
 
-def _set(content: dict[str, Value], keys: list[str], value: KnobValue) -> None:
+def _set(content: dict[str, Value], keys: list[str], value: Scalar) -> None:
     """Puts a value at a dotted key; an impossible key is left for the spec's own validation."""
     *parents, last = keys
     for key in parents:

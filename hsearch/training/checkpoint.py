@@ -1,0 +1,79 @@
+"""Checkpoints: one safetensors file each, replaced atomically; nothing is ever unpickled.
+
+Tensors are named `model.*` (embedder and method with all their state) and `optimizer.<index>.*`;
+what is not a tensor stands as JSON in the file's metadata.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from hsearch.errors import DatasetError
+
+Notes = dict[str, object]
+
+
+def save_checkpoint(
+    path: Path, module: nn.Module, optimizer: Optimizer | None, notes: Mapping[str, object]
+) -> None:
+    """Writes a checkpoint; at every moment the path holds the old one or the new one, whole."""
+    tensors = {f"model.{name}": tensor for name, tensor in module.state_dict().items()}
+    if optimizer is not None:
+        for index, state in optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer.{index}.{key}": value for key, value in state.items()}
+    copies = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    write_atomically(path, save(copies, metadata={"notes": json.dumps(notes)}))
+
+
+def read_notes(path: Path) -> Notes:
+    """Returns what a checkpoint says beside its tensors."""
+    with _opened(path) as file:
+        notes: Notes = json.loads((file.metadata() or {}).get("notes", "{}"))
+        return notes
+
+
+def load_checkpoint(path: Path, module: nn.Module, optimizer: Optimizer | None = None) -> Notes:
+    """Restores module and optimiser in place and returns the notes."""
+    with _opened(path) as file:
+        tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    own = {n.removeprefix("model."): t for n, t in tensors.items() if n.startswith("model.")}
+    module.load_state_dict(own)
+    if optimizer is not None:
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in tensors.items():
+            if name.startswith("optimizer."):
+                _, index, key = name.split(".", 2)
+                state.setdefault(int(index), {})[key] = tensor
+        groups = optimizer.state_dict()["param_groups"]
+        optimizer.load_state_dict({"state": state, "param_groups": groups})
+    return read_notes(path)
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Writes a file so that a crash at any moment leaves the old content or the new one."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    with open(temporary, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _opened(path: Path) -> safe_open:
+    try:
+        return safe_open(path, framework="pt")
+    except FileNotFoundError:
+        raise DatasetError(f"There is no checkpoint {path}; train first.") from None
+    except (SafetensorError, OSError) as error:
+        raise DatasetError(f"The checkpoint {path} cannot be read: {error}.") from error

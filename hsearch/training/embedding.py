@@ -1,0 +1,28 @@
+"""Embeddings of stored images by a trained network, shared between the ranks."""
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from hsearch import distributed
+from hsearch.data.batches import evaluation_batches
+from hsearch.data.pixels import Pixels
+from hsearch.data.transforms import normalise
+from hsearch.evaluation.embed import embed_batches
+from hsearch.spec import ImageSpec
+from hsearch.training.step import TrainingStep
+
+
+def embed_rows(
+    step: TrainingStep, pixels: Pixels, rows: NDArray[np.int64], image: ImageSpec
+) -> Tensor:
+    """Returns (N, D) float32 embeddings of N rows, in their order, on every rank."""
+    device = next(step.parameters()).device
+    own = np.array_split(rows, distributed.world_size())[distributed.rank()]
+
+    def network(images: Tensor) -> Tensor:
+        return step.embed(normalise(images.to(device), image))
+
+    step.eval()
+    local = embed_batches(evaluation_batches(pixels, own, image), network)
+    return distributed.gather_rows(local.to(device)).cpu()

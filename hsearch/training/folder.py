@@ -1,0 +1,107 @@
+"""The folder of one training run: what it holds, who may write it, and when it may be resumed.
+
+job.json           what is trained
+last.safetensors   everything needed to go on after the last finished epoch
+best.safetensors   the network of the best epoch so far
+result.json        the FoldResult, once training has ended
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hsearch.errors import ConfigError, DatasetError
+from hsearch.results import FoldResult
+from hsearch.spec import FoldJob, Spec
+from hsearch.training.checkpoint import write_atomically
+
+
+class RunFolder:
+    """Paths and guarded access of a run's folder.
+
+    Args:
+        path: Created when the run is claimed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.job, self.result = path / "job.json", path / "result.json"
+        self.last, self.best = path / "last.safetensors", path / "best.safetensors"
+
+    @contextmanager
+    def claimed(self, job: FoldJob) -> Iterator[None]:
+        """Holds the folder for one writer and one job; another writer or job is refused."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"The run folder {self.path} cannot be made: {error}.") from error
+        with open(self.path / ".lock", "a+", encoding="utf-8") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                lock.seek(0)
+                raise ConfigError(
+                    f"Another run (process {lock.read().strip()}) is writing to {self.path}; wait "
+                    "for it, or give another folder with `--out`."
+                ) from None
+            lock.truncate(0)
+            lock.write(str(os.getpid()))
+            lock.flush()
+            self._accept(job)
+            yield
+
+    def _accept(self, job: FoldJob) -> None:
+        if not self.job.exists():
+            others = [p.name for p in self.path.iterdir() if p.name != ".lock"]
+            if others:
+                raise ConfigError(
+                    f"{self.path} holds other files ({others[0]}, ...) and no hsearch run; give a "
+                    "new or empty folder with `--out`."
+                )
+            write_json(self.job, job)
+        elif (before := read_job(self.path)) != job:
+            different = ", ".join(sorted(_differences(before.to_dict(), job.to_dict())))
+            raise ConfigError(
+                f"{self.path} holds a run with other settings ({different}); repeat those to "
+                "resume it, or give another folder with `--out`."
+            )
+
+    def finished(self) -> FoldResult | None:
+        """Returns the result if training has ended."""
+        return FoldResult.from_dict(_read_json(self.result)) if self.result.exists() else None
+
+
+def read_job(path: Path) -> FoldJob:
+    """Returns the job of a run's folder."""
+    file = path / "job.json"
+    if not file.exists():
+        raise DatasetError(f"{path} is not a folder that `hsearch train` has written: no job.json.")
+    return FoldJob.from_dict(_read_json(file))
+
+
+def write_json(path: Path, value: Spec) -> None:
+    """Writes a value as indented JSON, atomically."""
+    write_atomically(path, (json.dumps(value.to_dict(), indent=2) + "\n").encode())
+
+
+def _read_json(path: Path) -> object:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DatasetError(f"{path} cannot be read: {error}.") from error
+
+
+def _differences(before: object, now: object, name: str = "") -> set[str]:
+    """Dotted names of the settings that differ."""
+    if not (isinstance(before, dict) and isinstance(now, dict)):
+        return set() if before == now else {name}
+    missing = object()
+    keys = before.keys() | now.keys()
+    parts = (
+        _differences(before.get(k, missing), now.get(k, missing), f"{name}.{k}".lstrip("."))
+        for k in keys
+    )
+    return set().union(*parts)

@@ -1,0 +1,250 @@
+"""Training one fold: plain torch, the same numbers on one process and on several."""
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim import Optimizer
+
+from hsearch import distributed
+from hsearch.data.batches import TrainingBatches
+from hsearch.data.transforms import normalise
+from hsearch.errors import DivergedError
+from hsearch.evaluation.evaluate import retrieval_metrics
+from hsearch.results import OBJECTIVE, EpochRecord, FoldResult, Metrics
+from hsearch.seeds import seed_for
+from hsearch.spec import FoldJob
+from hsearch.training.checkpoint import load_checkpoint, save_checkpoint
+from hsearch.training.embedding import embed_rows
+from hsearch.training.folder import RunFolder, write_json
+from hsearch.training.optimizer import (
+    build_optimizer,
+    clip_gradients,
+    forget_moments,
+    lr_factor,
+    set_learning_rates,
+)
+from hsearch.training.setup import FoldData, build_step, load_fold, pick_device
+from hsearch.training.step import TrainingStep
+
+PACKAGES = ("hsearch", "torch", "torchvision", "timm", "numpy", "faiss-cpu", "faiss-gpu")
+
+
+class Report:
+    """Receives the progress of a training; both methods do nothing until overridden."""
+
+    def iteration(self, epoch: int, done: int, total: int) -> None:
+        """Called after every optimiser step."""
+
+    def epoch(self, record: EpochRecord) -> None:
+        """Called after every epoch, and first for epoch 0, the untrained network."""
+
+
+def train_fold(job: FoldJob, report: Report, folder: RunFolder) -> FoldResult:
+    """Trains a job to its end and returns its result; what the folder already holds is kept.
+
+    On several ranks every rank calls this with the same job; rank 0 alone reports and writes. All
+    draws follow from the job's seed, so a resumed run equals an uninterrupted one bit for bit.
+    """
+    if (result := distributed.share_object(folder.finished())) is not None:
+        return result
+    run = _Run.start(job, folder)
+    run.restore()
+    if not run.history:
+        run.record(report, run.untrained())
+    while (stopped := run.why_stop()) is None:
+        run.record(report, run.train_epoch(len(run.history), report))
+    result = run.result(stopped)
+    if distributed.rank() == 0:
+        write_json(folder.result, result)
+    distributed.barrier()
+    return result
+
+
+@dataclass
+class _Run:
+    """A training under way."""
+
+    job: FoldJob
+    folder: RunFolder
+    data: FoldData
+    batches: TrainingBatches
+    step: TrainingStep
+    optimizer: Optimizer
+    device: torch.device
+    history: list[EpochRecord] = field(default_factory=list)
+
+    @classmethod
+    def start(cls, job: FoldJob, folder: RunFolder) -> "_Run":
+        device = pick_device()
+        data = load_fold(job)
+        step = build_step(job, data.hierarchy, device)
+        batches = TrainingBatches(
+            data.pixels,
+            data.train_rows,
+            torch.from_numpy(data.train_labels),
+            job.training.image,
+            job.training.batch,
+            seed=seed_for(job.seed, "batches", job.fold),
+            views=step.method.views,
+        )
+        distributed.broadcast_from_first(step)
+        optimizer = build_optimizer(job.training.optimizer, step.embedder, step.method)
+        return cls(job, folder, data, batches, step, optimizer, device)
+
+    def restore(self) -> None:
+        """Goes back to the last finished epoch, if there is one."""
+        if distributed.share_object(self.folder.last.exists()):
+            notes = load_checkpoint(self.folder.last, self.step, self.optimizer)
+            records = notes["history"]
+            assert isinstance(records, list)
+            self.history = [EpochRecord.from_dict(record) for record in records]
+
+    def untrained(self) -> EpochRecord:
+        began = time.perf_counter()
+        metrics = self.validate()
+        return EpochRecord(
+            epoch=0,
+            loss=None,
+            seconds=time.perf_counter() - began,
+            images_per_second=None,
+            lr={},
+            validation=metrics,
+        )
+
+    def train_epoch(self, epoch: int, report: Report) -> EpochRecord:
+        schedule = self.job.training.schedule
+        began = time.perf_counter()
+        loss = self._optimise(epoch, report)
+        trained = time.perf_counter() - began
+        due = epoch % schedule.eval_every == 0 or epoch == schedule.epochs
+        metrics = self.validate() if due else None
+        images = schedule.iterations_per_epoch * self.job.training.batch.size
+        return EpochRecord(
+            epoch=epoch,
+            loss=loss,
+            seconds=time.perf_counter() - began,
+            images_per_second=images / trained,
+            lr={group["name"]: group["lr"] for group in self.optimizer.param_groups},
+            validation=metrics,
+        )
+
+    def _optimise(self, epoch: int, report: Report) -> float:
+        """Takes the optimiser steps of one epoch (from 1) and returns the mean loss."""
+        job, schedule = self.job, self.job.training.schedule
+        # What the network itself draws (dropout) follows from the epoch, so nothing needs saving.
+        torch.manual_seed(seed_for(job.seed, "network", job.fold, epoch, distributed.rank()))
+        self.step.embedder.backbone.requires_grad_(epoch > schedule.warmup_epochs)
+        self.step.train()
+        network = _wrapped(self.step)
+        losses = []
+        total = schedule.iterations_per_epoch
+        for done, batch in enumerate(self.batches.epoch(epoch, total), start=1):
+            iteration = (epoch - 1) * total + done
+            set_learning_rates(self.optimizer, lr_factor(schedule, iteration - 1))
+            images = normalise(self._to_device(batch.images), job.training.image)
+            loss = network(images, self._to_device(batch.labels))
+            self.optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            clip_gradients(job.training.optimizer, self.step.parameters())
+            self.optimizer.step()
+            forget_moments(self.optimizer, self.step.method.step(iteration))
+            losses.append(loss.detach())
+            report.iteration(epoch, done, total)
+        distributed.broadcast_from_first(self.step)  # per-rank batch-norm statistics
+        return _finite_mean(losses, epoch)
+
+    def validate(self) -> Metrics:
+        """Scores the network on the fold's validation classes."""
+        embeddings = embed_rows(
+            self.step, self.data.pixels, self.data.validation_rows, self.job.training.image
+        )
+        metrics = None
+        if distributed.rank() == 0:
+            metrics = retrieval_metrics(
+                embeddings.numpy(),
+                self.data.validation_labels[:, -1],
+                geometry=self.step.method.geometry,
+                curvature=self.step.method.curvature,
+            )
+        shared = distributed.share_object(metrics)
+        assert shared is not None
+        return shared
+
+    def record(self, report: Report, record: EpochRecord) -> None:
+        """Keeps an epoch: its record, its checkpoint, and its weights if it is the best."""
+        self.history.append(record)
+        if distributed.rank() == 0:
+            if record.epoch and self._best().epoch == record.epoch:
+                save_checkpoint(self.folder.best, self.step, None, record.to_dict())
+            notes = {"history": [past.to_dict() for past in self.history]}
+            save_checkpoint(self.folder.last, self.step, self.optimizer, notes)
+            report.epoch(record)
+
+    def why_stop(self) -> str | None:
+        """Returns why training is over, or None."""
+        schedule = self.job.training.schedule
+        if len(self.history) > schedule.epochs:
+            return "epochs"
+        scored = [record.epoch for record in self.history[1:] if record.validation]
+        if schedule.patience is not None and scored:
+            since_best = scored[::-1].index(self._best().epoch)
+            if since_best >= schedule.patience:
+                return "patience"
+        return None
+
+    def result(self, stopped: str) -> FoldResult:
+        best = self._best()
+        return FoldResult.from_dict(
+            {
+                "job": self.job.to_dict(),
+                "score": (best.validation or {})[OBJECTIVE],
+                "best_epoch": best.epoch,
+                "validation": best.validation,
+                "untrained": self.history[0].validation,
+                "history": [record.to_dict() for record in self.history],
+                "stopped": stopped,
+                "versions": _versions(),
+            }
+        )
+
+    def _best(self) -> EpochRecord:
+        """The first of the best trained epochs."""
+        scored = [record for record in self.history[1:] if record.validation]
+        return max(scored, key=lambda record: (record.validation or {})[OBJECTIVE])
+
+    def _to_device(self, tensor: Tensor) -> Tensor:
+        if self.device.type == "cuda":
+            return tensor.pin_memory().to(self.device, non_blocking=True)
+        return tensor
+
+
+def _wrapped(step: TrainingStep) -> nn.Module:
+    """The step under DistributedDataParallel where there are several ranks."""
+    if distributed.world_size() == 1:
+        return step
+    return DistributedDataParallel(step, broadcast_buffers=False)
+
+
+def _finite_mean(losses: list[Tensor], epoch: int) -> float:
+    values = torch.stack(losses).double()
+    if not values.isfinite().all():
+        first = int((~values.isfinite()).nonzero()[0])
+        raise DivergedError(
+            f"The loss must stay a finite number, but was {float(values[first])} in iteration "
+            f"{first + 1} of epoch {epoch}; try smaller learning rates or scales."
+        )
+    return float(values.mean())
+
+
+def _versions() -> dict[str, str]:
+    """Versions of the packages that decide numbers, as far as they are installed."""
+    found = {}
+    for package in PACKAGES:
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found

@@ -1,0 +1,97 @@
+"""The optimiser of a job: its parameter groups, learning rates and gradient clipping."""
+
+import math
+from collections.abc import Iterable
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from hsearch.errors import ConfigError, did_you_mean
+from hsearch.methods import Method, available_methods, load_method
+from hsearch.models.embedder import Embedder
+from hsearch.spec import OptimizerSpec, ScheduleSpec
+
+
+def build_optimizer(spec: OptimizerSpec, embedder: Embedder, method: Method) -> Optimizer:
+    """Returns the optimiser with one parameter group per name: backbone, head, and the method's.
+
+    Each group carries its `name` and its `base_lr`, the rate before the schedule.
+    """
+    groups = {"backbone": list(embedder.backbone.parameters())}
+    groups["head"] = [] if embedder.head is None else list(embedder.head.parameters())
+    for name, parameters in method.parameter_groups().items():
+        groups.setdefault(name, []).extend(parameters)
+    rates = learning_rates(spec, type(method))
+    arguments = [
+        {"params": parameters, "name": name, "lr": rates[name], "base_lr": rates[name]}
+        for name, parameters in groups.items()
+        if parameters
+    ]
+    match spec.name:
+        case "adam":
+            return torch.optim.Adam(arguments, eps=spec.eps, weight_decay=spec.weight_decay)
+        case "adamw":
+            return torch.optim.AdamW(arguments, eps=spec.eps, weight_decay=spec.weight_decay)
+        case "rmsprop":
+            return torch.optim.RMSprop(
+                arguments, eps=spec.eps, weight_decay=spec.weight_decay, momentum=spec.momentum
+            )
+        case "sgd":
+            return torch.optim.SGD(
+                arguments,
+                weight_decay=spec.weight_decay,
+                momentum=spec.momentum,
+                nesterov=spec.nesterov,
+            )
+
+
+def learning_rates(spec: OptimizerSpec, method: type[Method]) -> dict[str, float]:
+    """Returns the learning rate of every group of a job.
+
+    `head` falls back on `backbone`, a method's group on `backbone` times its published factor.
+    Rates of groups that only other methods have are not used: recipes serve all methods.
+    """
+    base = spec.lr["backbone"]
+    known = {"backbone", "head"}.union(*(load_method(name).groups for name in available_methods()))
+    for name in spec.lr:
+        if name not in known:
+            raise ConfigError(f"Unknown group 'optimizer.lr.{name}'; {did_you_mean(name, known)}")
+    rates = {"backbone": base, "head": base}
+    rates |= {name: base * factor for name, factor in method.groups.items()}
+    return {name: spec.lr.get(name, rate) for name, rate in rates.items()}
+
+
+def lr_factor(schedule: ScheduleSpec, iteration: int) -> float:
+    """Returns the factor of all learning rates at an iteration, counted from 0 over all epochs."""
+    warmup = schedule.warmup_epochs * schedule.iterations_per_epoch
+    done = max(0, iteration - warmup)
+    if schedule.lr == "cosine":
+        total = max(1, schedule.epochs * schedule.iterations_per_epoch - warmup)
+        cosine = 0.5 * (1 + math.cos(math.pi * min(1.0, done / total)))
+        return schedule.final_factor + (1 - schedule.final_factor) * cosine
+    if schedule.lr == "step":
+        epochs = done // schedule.iterations_per_epoch
+        return float(schedule.step_factor ** (epochs // schedule.step_epochs))
+    return 1.0
+
+
+def set_learning_rates(optimizer: Optimizer, factor: float) -> None:
+    """Sets every group's rate to its base rate times the factor."""
+    for group in optimizer.param_groups:
+        group["lr"] = group["base_lr"] * factor
+
+
+def clip_gradients(spec: OptimizerSpec, parameters: Iterable[nn.Parameter]) -> None:
+    """Clips gradients in place, first every entry, then the norm of all, as the spec says."""
+    with_gradient = [parameter for parameter in parameters if parameter.grad is not None]
+    if spec.clip_value is not None:
+        nn.utils.clip_grad_value_(with_gradient, spec.clip_value)
+    if spec.clip_norm is not None:
+        nn.utils.clip_grad_norm_(with_gradient, spec.clip_norm)
+
+
+def forget_moments(optimizer: Optimizer, parameters: Iterable[nn.Parameter]) -> None:
+    """Drops the optimiser's state of parameters that were overwritten."""
+    for parameter in parameters:
+        optimizer.state.pop(parameter, None)

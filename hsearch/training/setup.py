@@ -1,0 +1,112 @@
+"""What a job needs to run: its data, split into classes, and its network."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from hsearch.data.library import open_data
+from hsearch.data.pixels import Pixels, open_pixels
+from hsearch.data.store import Store
+from hsearch.distributed import rank
+from hsearch.errors import DatasetError
+from hsearch.folds import ClassSplits, class_splits
+from hsearch.hierarchy import Hierarchy
+from hsearch.methods import Setting, check_knobs, load_method
+from hsearch.models.embedder import Embedder
+from hsearch.seeds import seed_for
+from hsearch.spec import FoldJob
+from hsearch.training.step import TrainingStep
+
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class FoldData:
+    """The images of one fold.
+
+    Attributes:
+        pixels: Of all trainval images, shared by the folds; test images are never opened.
+        hierarchy: Of the fold's training classes, numbered 0..C-1.
+        train_rows: (N,) rows of the training images.
+        train_labels: (N, L) their labels in `hierarchy`.
+        validation_rows: (M,) rows of the validation images.
+        validation_labels: (M, L) their labels in the whole data set's numbering.
+    """
+
+    pixels: Pixels
+    hierarchy: Hierarchy
+    train_rows: IntArray
+    train_labels: IntArray
+    validation_rows: IntArray
+    validation_labels: IntArray
+
+
+def store_splits(store: Store, job: FoldJob) -> ClassSplits:
+    """Returns the class splits of a store: the source's own test classes, or the second half."""
+    tested = np.unique(store.classes[store.split == "test"])
+    both = np.intersect1d(tested, store.classes[store.split == "train"])
+    if both.size:
+        raise DatasetError(
+            "Metric learning is tested on classes that were never trained on, but class "
+            f"'{store.hierarchy.names[-1][both[0]]}' has both train and test images ({both.size} "
+            "such classes); leave `split` out to test on the second half of the classes."
+        )
+    return class_splits(
+        store.hierarchy.num_classes,
+        splits=job.splits,
+        test_classes=tested if tested.size else None,
+    )
+
+
+def open_job_store(job: FoldJob) -> Store:
+    """Returns the job's store, which must still be the one that the job was made for."""
+    store = open_data(job.data)
+    if store.digest != job.data_digest:
+        raise DatasetError(
+            f"The data set '{job.data}' has changed since this run began (digest "
+            f"{store.digest[:12]} instead of {job.data_digest[:12]}); start a new run."
+        )
+    return store
+
+
+def load_fold(job: FoldJob) -> FoldData:
+    """Opens the training and validation images of a job."""
+    store = open_job_store(job)
+    splits = store_splits(store, job)
+    fold = splits.folds[job.fold]
+    hierarchy = store.hierarchy.restrict(fold.train)
+    train_rows, validation_rows = store.rows(fold.train), store.rows(fold.validation)
+    position = np.full(store.hierarchy.num_classes, -1)
+    position[fold.train] = np.arange(len(fold.train))
+    return FoldData(
+        pixels=open_pixels(store, store.rows(splits.trainval), job.training.image.resize),
+        hierarchy=hierarchy,
+        train_rows=train_rows,
+        train_labels=hierarchy.paths[position[store.classes[train_rows]]],
+        validation_rows=validation_rows,
+        validation_labels=store.hierarchy.paths[store.classes[validation_rows]],
+    )
+
+
+def build_step(job: FoldJob, hierarchy: Hierarchy, device: torch.device) -> TrainingStep:
+    """Returns the job's network with its method; initial weights follow from seed and fold."""
+    kind = load_method(job.method.name)
+    model = job.training.model
+    embedder = Embedder(model, seed=seed_for(job.seed, "model", job.fold), features=kind.features)
+    setting = Setting(
+        hierarchy=hierarchy,
+        feature_shape=embedder.feature_shape(job.training.image.crop),
+        embedding_dim=model.embedding_dim,
+        generator=torch.Generator().manual_seed(seed_for(job.seed, "method", job.fold)),
+    )
+    method = kind(setting, **check_knobs(job.method.name, job.method.knobs))
+    return TrainingStep(embedder, method).to(device)
+
+
+def pick_device() -> torch.device:
+    """Returns this rank's GPU where there is one, else the CPU."""
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    return torch.device("cuda", rank() % torch.cuda.device_count())

@@ -1,0 +1,39 @@
+"""One training step's network: from this rank's images to the loss of the whole batch."""
+
+import torch
+from torch import Tensor, nn
+
+from hsearch.distributed import gather_batch
+from hsearch.methods import Method
+from hsearch.models.embedder import Embedder
+
+
+class TrainingStep(nn.Module):
+    """Embedder and method as one module, so that DistributedDataParallel sees all parameters.
+
+    On CUDA the embedder runs in bfloat16; the method always runs in float32.
+    """
+
+    def __init__(self, embedder: Embedder, method: Method) -> None:
+        super().__init__()
+        self.embedder = embedder
+        self.method = method
+
+    def forward(self, images: Tensor, labels: Tensor) -> Tensor:
+        """Returns the scalar loss of the batch over all ranks.
+
+        Args:
+            images: (V * b, 3, S, S): this rank's part.
+            labels: (V * B, L): of the whole batch.
+        """
+        embeddings = gather_batch(self.embed(images), self.method.views)
+        loss: Tensor = self.method(embeddings, labels)
+        return loss
+
+    def embed(self, images: Tensor) -> Tensor:
+        """Maps (B, 3, S, S) images to (B, D) embeddings in the method's geometry."""
+        with torch.autocast(images.device.type, torch.bfloat16, enabled=images.is_cuda):
+            features = self.embedder(images)
+        if features.dtype == torch.bfloat16:
+            features = features.float()
+        return self.method.embed(features)
