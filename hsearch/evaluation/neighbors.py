@@ -1,0 +1,214 @@
+"""Exact nearest neighbours in blocks of queries; the only place that knows faiss.
+
+On the sphere neighbours are ordered by the euclidean distance of the vectors as given, in the ball
+by the Poincare distance. Lists of up to FAISS_LARGEST_K come from faiss (float32, on a GPU if faiss
+has one); longer lists and the ball use a float64 matrix product and top-k on the tensors' device,
+which is faster there. Items at equal distance are listed by ascending index; which of them are cut
+off where they straddle the end of the list is the backend's choice.
+"""
+
+import functools
+import importlib.metadata
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from hsearch.errors import ConfigError, DivergedError
+from hsearch.geometry import Geometry, poincare_order, squared_distances
+
+IntArray = NDArray[np.int64]
+Points = NDArray[Any] | Tensor
+
+FAISS_LARGEST_K = 2048  # faiss's own limit on GPUs, and where it becomes the slower way on CPUs
+MEMORY_BUDGET = 2**30
+LARGEST_BLOCK = 8192
+
+_Search = Callable[[slice], tuple[NDArray[Any], IntArray]]
+
+
+def nearest_neighbors(
+    queries: Points,
+    references: Points,
+    k: int,
+    *,
+    exclude_self: bool,
+    geometry: Geometry = "sphere",
+    curvature: float = 0.0,
+) -> IntArray:
+    """Returns (Q, k): the indices of each query's nearest references, nearest first.
+
+    Args:
+        queries: (Q, D) floats, NumPy or torch.
+        references: (N, D) floats.
+        k: 1..N, or 1..N-1 if the query itself is excluded.
+        exclude_self: Query i is reference i (Q = N) and is no neighbour of its own.
+        geometry: `sphere` or `poincare`.
+        curvature: Of the ball, > 0; unused on the sphere.
+    """
+    own = np.arange(len(queries)) if exclude_self else None
+    if k > len(references) - exclude_self:
+        raise ValueError(f"There are fewer than `k` = {k} neighbours to find.")
+    blocks = neighbor_blocks(
+        queries, references, k, own=own, geometry=geometry, curvature=curvature
+    )
+    return np.concatenate([indices for _, indices in blocks])
+
+
+def neighbor_blocks(
+    queries: Points,
+    references: Points,
+    k: int,
+    *,
+    own: IntArray | None = None,
+    geometry: Geometry = "sphere",
+    curvature: float = 0.0,
+    memory_budget: int = MEMORY_BUDGET,
+) -> Iterator[tuple[slice, IntArray]]:
+    """Yields slices of the queries with the (q, k) indices of their nearest references.
+
+    Args:
+        queries: (Q, D) floats, NumPy or torch.
+        references: (N, D) floats.
+        k: Length of the lists, 1..N.
+        own: (Q,) the index of each query among the references, -1 where it is none of them. It is
+            left out of the list wherever it stands; a list that then has less than k items ends
+            in -1 (only if k = N).
+        geometry: `sphere` or `poincare`.
+        curvature: Of the ball, > 0; unused on the sphere.
+        memory_budget: Bytes that a block may take, beside copies of the points themselves.
+
+    Raises:
+        DivergedError: A point is not finite.
+        ConfigError: A point lies outside of the ball, or two builds of faiss are installed.
+    """
+    if not 1 <= k <= len(references):
+        raise ValueError(f"`k` must lie in 1..{len(references)}, but got {k}.")
+    for points in (queries, references):
+        _check(points, geometry, curvature)
+    length = k if own is None else min(k + 1, len(references))
+    if geometry == "sphere" and length <= FAISS_LARGEST_K:
+        search = _faiss_search(queries, references, length)
+        bytes_per_query = 128 * length  # with what metrics.py makes of it
+    else:
+        search = _product_search(queries, references, length, geometry, curvature)
+        bytes_per_query = 128 * length + 16 * len(references)
+    block = int(np.clip(memory_budget // bytes_per_query, 1, LARGEST_BLOCK))
+    return _blocks(search, len(queries), k, own, block)
+
+
+def _blocks(
+    search: _Search, num_queries: int, k: int, own: IntArray | None, block: int
+) -> Iterator[tuple[slice, IntArray]]:
+    for start in range(0, num_queries, block):
+        rows = slice(start, min(start + block, num_queries))
+        indices = _order_ties(*search(rows))
+        yield rows, indices if own is None else _without_own(indices, own[rows], k)
+
+
+def _faiss_search(queries: Points, references: Points, length: int) -> _Search:
+    faiss = _faiss()
+    vectors, targets = _array(queries), _array(references)
+    index = faiss.IndexFlatL2(targets.shape[1])
+    if faiss.get_num_gpus():
+        resources = faiss.StandardGpuResources()
+        index = faiss.index_cpu_to_gpu(resources, torch.cuda.current_device(), index)
+    index.add(targets)
+
+    def search(rows: slice) -> tuple[NDArray[Any], IntArray]:
+        # faiss brings an OpenMP of its own: let it follow the limit that torch was given.
+        faiss.omp_set_num_threads(torch.get_num_threads())
+        distances, indices = index.search(vectors[rows], length)
+        return distances, indices
+
+    return search
+
+
+def _product_search(
+    queries: Points, references: Points, length: int, geometry: Geometry, curvature: float
+) -> _Search:
+    vectors, targets = _tensor(queries), _tensor(references)
+
+    def search(rows: slice) -> tuple[NDArray[Any], IntArray]:
+        if geometry == "poincare":
+            distances = poincare_order(vectors[rows], targets, curvature)
+        else:
+            distances = squared_distances(vectors[rows], targets)
+        nearest = distances.topk(length, largest=False)
+        return nearest.values.cpu().numpy(), nearest.indices.cpu().numpy()
+
+    return search
+
+
+def _order_ties(distances: NDArray[Any], indices: IntArray) -> IntArray:
+    tied = np.flatnonzero((distances[:, 1:] == distances[:, :-1]).any(axis=1))
+    if tied.size:
+        order = np.lexsort((indices[tied], distances[tied]))
+        indices[tied] = np.take_along_axis(indices[tied], order, axis=1)
+    return indices
+
+
+def _without_own(indices: IntArray, own: IntArray, k: int) -> IntArray:
+    if indices.shape[1] == k:
+        indices = np.pad(indices, ((0, 0), (0, 1)), constant_values=-1)
+    kept = indices != own[:, None]
+    kept[kept.all(axis=1), -1] = False
+    remaining: IntArray = indices[kept].reshape(len(indices), k)
+    return remaining
+
+
+def _check(points: Points, geometry: Geometry, curvature: float) -> None:
+    vectors = _array(points)
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = np.einsum("nd,nd->n", vectors, vectors)
+    # A squared distance is at most four times the largest square: it must not overflow either.
+    bad = np.flatnonzero(~(squares < np.finfo(np.float32).max / 4))
+    if bad.size:
+        raise DivergedError(
+            f"Embeddings must be finite numbers, but {bad.size} of {len(squares)} are not (the "
+            f"first is row {bad[0]}); the training diverged, try a lower learning rate."
+        )
+    if geometry == "poincare" and not curvature > 0:
+        raise ConfigError(f"The Poincare ball needs a curvature above 0, but got {curvature}.")
+    if geometry == "poincare" and squares.size and curvature * squares.max() >= 1:
+        raise ConfigError(
+            f"Embeddings in the ball of curvature {curvature} must have norms below "
+            f"{curvature**-0.5:.4g}, but one has {squares.max() ** 0.5:.4g}; map them into the "
+            "ball with `exp_map_zero`."
+        )
+
+
+def _array(points: Points) -> NDArray[np.float32]:
+    if isinstance(points, Tensor):
+        points = points.detach().float().cpu().numpy()
+    return np.ascontiguousarray(points, dtype=np.float32)
+
+
+def _tensor(points: Points) -> Tensor:
+    if isinstance(points, Tensor):
+        return points.detach().double()
+    return torch.from_numpy(np.array(points, dtype=np.float64))
+
+
+@functools.cache
+def _faiss() -> Any:  # noqa: ANN401
+    _check_one_faiss()
+    import faiss
+
+    return faiss
+
+
+def _check_one_faiss() -> None:
+    """faiss-cpu and faiss-gpu both own the package `faiss`: whichever came last half-wins."""
+    names = {
+        str(found.name).lower().replace("_", "-") for found in importlib.metadata.distributions()
+    }
+    builds = sorted(name for name in names if name.startswith(("faiss-cpu", "faiss-gpu")))
+    if len(builds) > 1:
+        raise ConfigError(
+            f"Only one build of faiss may be installed, but found {' and '.join(builds)}; run "
+            f"`pip uninstall -y {' '.join(builds)} && pip install {builds[-1]}`."
+        )
