@@ -1,0 +1,70 @@
+"""Every shipped search space: it loads, holds the published values, and covers every method."""
+
+import optuna
+import pytest
+
+from hsearch.methods import available_methods, check_knobs
+from hsearch.recipes import available_recipes, load_recipe
+from hsearch.search.space import _folder, available_spaces, load_space
+from hsearch.yaml_file import read_yaml
+
+
+def test_every_method_has_a_space_and_every_space_a_method():
+    assert available_spaces() == available_methods()
+
+
+def test_every_common_knob_applies_somewhere():
+    common = read_yaml(_folder() / "_common.yaml").content["knobs"]
+    assert isinstance(common, dict)
+    used = {knob.name for method in available_spaces() for knob in load_space(method).knobs}
+    assert set(common) <= used
+
+
+@pytest.mark.parametrize("method", available_spaces())
+def test_the_published_values_lie_inside_the_ranges(method):
+    space = load_space(method)
+    for knob in space.knobs:
+        if knob.name in space.published:
+            assert knob.domain.contains(space.published[knob.name]), knob
+
+
+@pytest.mark.parametrize("recipe", available_recipes())
+def test_a_recipes_proxy_rate_lies_inside_the_range(recipe):
+    rates = load_recipe(recipe).optimizer.lr
+    for method in available_spaces():
+        for knob in load_space(method).knobs:
+            group = knob.name.removeprefix("optimizer.lr.")
+            assert group not in rates or knob.domain.contains(rates[group])
+
+
+@pytest.mark.parametrize("method", available_spaces())
+def test_whatever_a_trial_draws_the_method_and_the_recipe_accept(method):
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    space = load_space(method)
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    drawn = [space.suggest(study.ask()) for _ in range(5)]
+    for values in [*drawn, *(point.values for point in space.start)]:
+        own = {n.removeprefix("method."): v for n, v in values.items() if n.startswith("method.")}
+        check_knobs(method, own)
+        load_recipe("small", {n: v for n, v in values.items() if not n.startswith("method.")})
+
+
+@pytest.mark.parametrize("method", available_spaces())
+def test_published_values_and_start_points_can_be_told_to_optuna(method):
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    space = load_space(method)
+    searched = {n: v for n, v in space.published.items() if n in space.distributions()}
+    for values in [searched, *(dict(point.values) for point in space.start)]:
+        study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+        study.enqueue_trial(values)
+        drawn = space.suggest(study.ask())
+        assert {name: drawn[name] for name in values if name in drawn} == {
+            name: value for name, value in values.items() if name in drawn
+        }
+
+
+@pytest.mark.parametrize("path", sorted(_folder().glob("*.yaml")), ids=lambda path: path.stem)
+def test_a_file_begins_with_what_it_is_for(path):
+    text = path.read_text()
+    assert text.startswith("# ")
+    assert "hsearch tune --method" in text.split("knobs:")[0]
