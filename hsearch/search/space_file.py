@@ -247,5 +247,5 @@ def _mapping(file: YamlFile, *at: str) -> dict[str, Value]:
         else:
             value = value.get(key) if isinstance(value, dict) else None
     if not isinstance(value, dict) or not value:
-        raise file.error(f"`{at[-1]}` must be a mapping that is not empty.", *at)
+        raise file.error(f"`{'.'.join(at)}` must be a mapping that is not empty.", *at)
     return value
