@@ -66,6 +66,8 @@ class Interval:
 
     def __str__(self) -> str:
         text = f"{self.low:g} to {self.high:g}"
+        if self.log:
+            text += ", log"
         if self.step is not None:
             text += f" in steps of {self.step:g}"
         if self.high_per_class is not None:

@@ -1,0 +1,85 @@
+"""The entrance of the command line: finds the verb, and turns errors into one sentence.
+
+Nothing heavy is imported here; a verb's module is imported when the verb is run or asked for help.
+"""
+
+import errno
+import importlib
+from typing import NoReturn
+
+import click
+
+import hsearch
+from hsearch.errors import HsearchError, did_you_mean
+
+# The first line of each verb's own help, so that `hsearch --help` need not import it.
+VERBS = {
+    "data": "Prepare data sets and look at them",
+    "methods": "List the methods, or show one with its knobs and ranges",
+    "train": "Train one method on one fold; the same command again resumes it",
+    "evaluate": "Score a trained network on validation or test classes",
+}
+
+# Troubles of the machine, not of the program: no permission, no space, read-only.
+_MACHINE = {errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQUOT, errno.EROFS}
+_INTERRUPTED = 130
+
+
+class LazyGroup(click.Group):
+    """A group whose verb `x` is the command `x` of the module `hsearch.cli.x`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Returns the verbs in the order of a user's day."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Imports the module of the verb."""
+        if cmd_name not in VERBS:
+            return None
+        module = importlib.import_module(f"hsearch.cli.{cmd_name}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Finds the verb; an unknown one is answered with the nearest."""
+        verb = args[0]
+        if verb not in VERBS and not verb.startswith("-"):
+            raise click.UsageError(f"Unknown command '{verb}'; {did_you_mean(verb, VERBS)}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Lists the verbs without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(VERBS.items()))
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Runs the verb; an error that a user can act on becomes one sentence."""
+        try:
+            return super().invoke(ctx)
+        except HsearchError as error:
+            _end(ctx, f"error: {error}", error.exit_code)
+        except KeyboardInterrupt:
+            _end(ctx, "interrupted", _INTERRUPTED)
+        except OSError as error:
+            if error.errno not in _MACHINE:
+                raise
+            _end(ctx, f"error: {error.strerror}: {error.filename or 'no file named'}", 1)
+
+
+def _end(ctx: click.Context, sentence: str, exit_code: int) -> NoReturn:
+    click.echo(f"hsearch: {sentence}", err=True)
+    ctx.exit(exit_code)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(hsearch.__version__, prog_name="hsearch")
+def main() -> None:
+    """Find out which (hierarchical) metric-learning loss works best on your images.
+
+    \b
+    First steps, offline and on any machine:
+      hsearch methods
+      hsearch train --method hpl --data glyphs
+    """  # noqa: D301 (click wants the backspace itself)
