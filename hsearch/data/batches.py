@@ -23,6 +23,7 @@ from hsearch.spec import BatchSpec, ImageSpec
 PREFETCH = 3
 
 IntArray = NDArray[np.int64]
+Plan = tuple[IntArray, list[Callable[[], Tensor]]]
 
 
 @dataclass(frozen=True)
@@ -98,13 +99,13 @@ def evaluation_batches(
         return eval_image(pixels[row], image.crop)
 
     parts = [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
-    plans = ((part, [partial(one, int(row)) for row in part]) for part in parts)
+    plans: Iterator[Plan] = ((part, [partial(one, int(row)) for row in part]) for part in parts)
     for _, images in _prepare_ahead(plans):
         yield images
 
 
 def _prepare_ahead(
-    plans: Iterator[tuple[IntArray, list[Callable[[], Tensor]]]],
+    plans: Iterator[Plan],
 ) -> Iterator[tuple[IntArray, Tensor]]:
     """Runs the tasks of every plan on threads, a few plans ahead; yields stacks in order."""
     threads = max(1, (os.cpu_count() or 1) // world_size())

@@ -1,0 +1,92 @@
+"""What a person sees of a training: a live line on a terminal, plain lines elsewhere."""
+
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from hsearch.results import OBJECTIVE, EpochRecord, FoldResult
+from hsearch.spec import FoldJob
+from hsearch.training.loop import Report
+
+
+class TrainingProgress(Report):
+    """Shows a training as it goes.
+
+    Args:
+        job: What is trained.
+        folder: Where its files go.
+    """
+
+    def __init__(self, job: FoldJob, folder: Path) -> None:
+        self.job, self.folder = job, folder
+        self.console = Console(highlight=False, soft_wrap=True)
+        self.best: float | None = None
+        self.shown = 0
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=self.console,
+            transient=True,
+            disable=not self.console.is_terminal,
+        )
+        self.task = self.bar.add_task("starting", total=None)
+
+    def __enter__(self) -> Self:
+        job = self.job
+        self.console.print(
+            f"{job.method.name} on {job.data}, fold {job.fold}, recipe {job.training.recipe}, "
+            f"seed {job.seed} -> {self.folder}"
+        )
+        self.bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.bar.stop()
+        if kind is KeyboardInterrupt:
+            self.console.print(
+                f"Stopped; {self.shown} whole epochs are kept in {self.folder}. Run the same "
+                "command again to go on."
+            )
+
+    def iteration(self, epoch: int, done: int, total: int) -> None:
+        """Moves the bar of the running epoch."""
+        name = f"epoch {epoch}/{self.job.training.schedule.epochs}"
+        self.bar.update(self.task, description=name, completed=done, total=total)
+
+    def epoch(self, record: EpochRecord) -> None:
+        """Prints the line of an epoch."""
+        self.shown = record.epoch
+        self.console.print(_line(record, self.job.training.schedule.epochs))
+
+    def finished(self, result: FoldResult) -> None:
+        """Prints the outcome and what to do next."""
+        self.bar.stop()
+        why = "no improvement" if result.stopped == "patience" else "all epochs done"
+        self.console.print(
+            f"Done ({why}): validation MAP@R {result.score:.4f} at epoch {result.best_epoch}, "
+            f"untrained {result.untrained[OBJECTIVE]:.4f}.\n"
+            f"Result: {self.folder / 'result.json'}\n"
+            f"Next:   hsearch evaluate {self.folder} --on test"
+        )
+
+
+def _line(record: EpochRecord, epochs: int) -> str:
+    parts = [f"epoch {record.epoch:>{len(str(epochs))}}/{epochs}"]
+    parts.append("untrained   " if record.loss is None else f"loss {record.loss:8.4f}")
+    if record.validation is not None:
+        parts.append(f"MAP@R {record.validation[OBJECTIVE]:.4f}")
+        parts.append(f"P@1 {record.validation['precision_at_1']:.4f}")
+    parts.append(f"{record.seconds:5.1f} s")
+    if record.images_per_second is not None:
+        parts.append(f"{record.images_per_second:6.0f} images/s")
+    return "  ".join(parts)
