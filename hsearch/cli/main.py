@@ -14,10 +14,10 @@ from hsearch.errors import HsearchError, did_you_mean
 
 # The first line of each verb's own help, so that `hsearch --help` need not import it.
 VERBS = {
-    "data": "Prepare data sets and look at them",
-    "methods": "List the methods, or show one with its knobs and ranges",
-    "train": "Train one method on one fold; the same command again resumes it",
-    "evaluate": "Score a trained network on validation or test classes",
+    "data": "Prepare data sets and look at them.",
+    "methods": "List the methods, or show one with its knobs and ranges.",
+    "train": "Train one method on one fold; the same command again resumes it.",
+    "evaluate": "Score a trained network on validation or test classes.",
 }
 
 # Troubles of the machine, not of the program: no permission, no space, read-only.
