@@ -1,0 +1,188 @@
+"""`hsearch data`: what is prepared, what can be prepared, and preparing it."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from hsearch.data.records import Report
+    from hsearch.data.store import Store
+
+_EXAMPLES = 3
+
+
+def _size(ctx: click.Context, param: click.Parameter, value: str) -> int | None:
+    """Reads a number of pixels, or the word `original` as None."""
+    if value == "original":
+        return None
+    if not value.isdecimal() or int(value) < 1:
+        raise click.BadParameter(f"must be a number from 1 or `original`, but is '{value}'.")
+    return int(value)
+
+
+@click.group()
+def data() -> None:
+    """Prepare data sets and look at them."""
+
+
+@data.command("list")
+def list_data() -> None:
+    """Show the prepared data sets and the sources that can be prepared."""
+    from hsearch.data.library import data_folder, open_data, prepared_names
+    from hsearch.data.sources import available_sources, load_source
+    from hsearch.errors import DatasetError
+
+    rows = []
+    for name in prepared_names():
+        try:
+            store = open_data(name)
+        except DatasetError as error:
+            rows.append((name, "-", "-", "-", str(error)))
+            continue
+        hierarchy = store.hierarchy
+        levels = " > ".join(hierarchy.level_names)
+        size = _megabytes(store.path.stat().st_size)
+        rows.append((name, str(len(store)), str(hierarchy.num_classes), levels, size))
+    _table(f"Prepared in {data_folder()}", ("name", "images", "classes", "levels", "size"), rows)
+    sources = [load_source(name) for name in available_sources()]
+    _table("Sources", ("name", "what"), [(source.name, source.about) for source in sources])
+
+
+@data.command()
+@click.argument("name")
+@click.option(
+    "--from",
+    "path",
+    type=click.Path(path_type=Path),
+    help="Folder of images, or a .csv or .parquet table.",
+)
+@click.option(
+    "--size",
+    callback=_size,
+    metavar="N|original",
+    default="256",
+    show_default=True,
+    help="Largest short side in pixels; images are never enlarged.",
+)
+@click.option("--skip-bad", is_flag=True, help="Go on without the files that cannot be used.")
+@click.option("--force", is_flag=True, help="Replace a data set of that name.")
+def prepare(name: str, path: Path | None, size: int | None, skip_bad: bool, force: bool) -> None:
+    """Read a data set once, check every image, and write its store."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    from hsearch.data.library import prepare as prepare_store
+    from hsearch.data.library import store_path
+    from hsearch.data.records import BadFilesError
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    try:
+        with Progress(
+            *columns, console=console, transient=True, disable=not console.is_terminal
+        ) as bar:
+            task = bar.add_task(f"preparing {name}", total=None)
+            report = prepare_store(
+                name,
+                path,
+                size=size,
+                skip_bad=skip_bad,
+                force=force,
+                progress=lambda done, total: bar.update(task, completed=done, total=total),
+            )
+    except BadFilesError as error:
+        _print_problems(error.report)
+        raise
+    _print_problems(report)
+    click.echo(f"{name}: {report.images} images of {report.classes} classes in {store_path(name)}")
+
+
+@data.command()
+@click.argument("name")
+def show(name: str) -> None:
+    """Show levels, sizes, splits, folds and provenance of a data set."""
+    from hsearch.data.library import open_data
+
+    store = open_data(name)
+    hierarchy = store.hierarchy
+    _table(
+        f"{store.name}: {len(store)} images, {_megabytes(store.path.stat().st_size)}",
+        ("level", "labels", "such as"),
+        [
+            (level, str(len(names)), ", ".join(names[:_EXAMPLES]))
+            for level, names in zip(hierarchy.level_names, hierarchy.names, strict=True)
+        ],
+    )
+    _table("Facts", ("what", "value"), [*_facts(store), *_provenance(store)])
+    _table("Class-disjoint folds", ("part", "classes", "images"), _folds(store))
+
+
+def _facts(store: "Store") -> list[tuple[str, str]]:
+    import numpy as np
+
+    counts = np.bincount(store.classes)
+    splits, members = np.unique(store.split, return_counts=True)
+    return [
+        ("images per class", f"{counts.min()} to {counts.max()}, mean {counts.mean():.1f}"),
+        ("height", f"{store.heights.min()} to {store.heights.max()} px"),
+        ("width", f"{store.widths.min()} to {store.widths.max()} px"),
+        ("split", ", ".join(f"{s or 'none'}: {n}" for s, n in zip(splits, members, strict=True))),
+        ("queries", str(int(store.is_query.sum()))),
+        ("gallery", str(int(store.is_gallery.sum()))),
+        ("digest", store.digest),
+        ("file", str(store.path)),
+    ]
+
+
+def _provenance(store: "Store") -> list[tuple[str, str]]:
+    return [(key, str(value)) for key, value in store.provenance.items() if value is not None]
+
+
+def _folds(store: "Store") -> list[tuple[str, str, str]]:
+    from hsearch.errors import ConfigError
+    from hsearch.folds import class_splits
+
+    try:
+        splits = class_splits(store.hierarchy.num_classes)
+    except ConfigError as error:
+        return [("none", str(error), "")]
+    parts = [("trainval", splits.trainval), ("test", splits.test)]
+    for number, fold in enumerate(splits.folds):
+        parts += [(f"fold {number} train", fold.train), (f"fold {number} val", fold.validation)]
+    return [(part, str(len(ids)), str(len(store.rows(ids)))) for part, ids in parts]
+
+
+def _print_problems(report: "Report") -> None:
+    rows = [
+        (reason, str(len(places)), ", ".join(places[:_EXAMPLES]))
+        for reason, places in report.by_reason().items()
+    ]
+    if report.duplicates:
+        example = " = ".join(report.duplicates[0][:_EXAMPLES])
+        rows.append(("identical images (kept)", str(len(report.duplicates)), example))
+    if rows:
+        _table("Found", ("reason", "count", "such as"), rows)
+
+
+def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Prints a table on a terminal; into a pipe a `#` line and lines of tab-separated fields."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console()
+    if not console.is_terminal:
+        click.echo(f"# {title}")
+        for row in rows:
+            click.echo("\t".join(row))
+        return
+    table = Table(*columns, title=escape(title), title_justify="left")
+    for row in rows:
+        table.add_row(*map(escape, row))
+    console.print(table)
+
+
+def _megabytes(num_bytes: int) -> str:
+    return f"{num_bytes / 1e6:.1f} MB"

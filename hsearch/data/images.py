@@ -1,0 +1,137 @@
+"""One image file, checked and made ready for the store. Pillow opens JPEG, PNG and WEBP only."""
+
+import io
+import struct
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+FORMATS = ("JPEG", "PNG", "WEBP")
+SUFFIXES = (".jpeg", ".jpg", ".png", ".webp")
+MAX_FILE_BYTES = 256 * 1024**2
+
+# Measured on photographs with the short side at 256: colour at half resolution decodes 1.4 times
+# as fast as at full resolution, for a mean difference of 1.7 instead of 1.3 grey levels.
+JPEG_QUALITY = 95
+JPEG_SUBSAMPLING = "4:2:0"
+
+_ORIENTATION_TAG = 0x0112
+# Modes whose stored bytes any decoder turns into the same 8-bit RGB.
+_PLAIN_MODES = ("1", "L", "P", "RGB")
+_DAMAGED = (OSError, ValueError, SyntaxError, EOFError, IndexError, KeyError, TypeError)
+
+
+class BadImageError(Exception):
+    """An image that cannot be used; the message is the reason in a few words."""
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedImage:
+    """An upright, opaque image: the bytes of a JPEG, PNG or WEBP file, and its size in pixels."""
+
+    data: bytes
+    height: int
+    width: int
+
+
+def resized_size(height: int, width: int, size: int) -> tuple[int, int]:
+    """Returns height and width with the short side at `size`, as torchvision's Resize rounds."""
+    if width <= height:
+        return int(size * height / width), size
+    return size, int(size * width / height)
+
+
+def prepare_image(source: Path | bytes, size: int | None) -> EncodedImage:
+    """Returns the image with the short side at most `size`; its bytes are kept where possible.
+
+    They are kept as they are unless pixels must change: because of a longer short side, an EXIF
+    orientation, or colours that are not opaque 8-bit RGB or grey (transparency is laid on white,
+    16 bits are cut to 8). Changed pixels are encoded as PNG if the source is PNG, else as JPEG.
+    """
+    data = _read(source) if isinstance(source, Path) else source
+    try:
+        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+            _check_pixels(image)
+            image.load()
+            upright = _upright(image)
+            height, width = upright.height, upright.width
+            if size is not None and min(height, width) > size:
+                height, width = resized_size(height, width, size)
+            same = (height, width) == (image.height, image.width)
+            if upright is image and same and _is_plain(image):
+                return EncodedImage(data, height, width)
+            pixels = _to_rgb(upright).resize((width, height), Image.Resampling.BILINEAR)
+            return EncodedImage(_encode(pixels, image.format), height, width)
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise BadImageError(_bomb()) from None
+    except UnidentifiedImageError:
+        raise BadImageError("not a JPEG, PNG or WEBP image") from None
+    except (*_DAMAGED, struct.error):
+        raise BadImageError("truncated or damaged") from None
+
+
+@contextmanager
+def bombs_are_errors() -> Iterator[None]:
+    """Makes Pillow's warning about too many pixels an error, in all threads."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        yield
+
+
+def _read(path: Path) -> bytes:
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise BadImageError(f"larger than {MAX_FILE_BYTES // 1024**2} MB")
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise BadImageError("missing") from None
+    except (OSError, ValueError):
+        raise BadImageError("unreadable") from None
+
+
+def _check_pixels(image: Image.Image) -> None:
+    limit = Image.MAX_IMAGE_PIXELS
+    if limit is not None and image.width * image.height > limit:
+        raise BadImageError(_bomb())
+
+
+def _bomb() -> str:
+    return f"decompression bomb (more than {(Image.MAX_IMAGE_PIXELS or 0) // 10**6} megapixels)"
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    """The same object if no orientation is set; unreadable EXIF counts as none."""
+    try:
+        turned = image.getexif().get(_ORIENTATION_TAG, 1) in range(2, 9)
+        return ImageOps.exif_transpose(image) if turned else image
+    except (*_DAMAGED, struct.error):
+        return image
+
+
+def _is_plain(image: Image.Image) -> bool:
+    return image.mode in _PLAIN_MODES and not image.has_transparency_data
+
+
+def _to_rgb(image: Image.Image) -> Image.Image:
+    if image.has_transparency_data:
+        layer = image.convert("RGBA")
+        white = Image.new("RGBA", layer.size, "white")
+        return Image.alpha_composite(white, layer).convert("RGB")
+    if image.mode.startswith("I"):
+        wide = np.asarray(image).astype(np.int64)
+        return Image.fromarray((wide >> 8).clip(0, 255).astype(np.uint8)).convert("RGB")
+    return image.convert("RGB")
+
+
+def _encode(image: Image.Image, source_format: str | None) -> bytes:
+    buffer = io.BytesIO()
+    if source_format == "PNG":
+        image.save(buffer, "PNG")
+    else:
+        image.save(buffer, "JPEG", quality=JPEG_QUALITY, subsampling=JPEG_SUBSAMPLING)
+    return buffer.getvalue()

@@ -1,0 +1,145 @@
+"""From records to checked, encoded images: every file is opened once, over all cores."""
+
+import hashlib
+import os
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import BinaryIO
+
+from hsearch.data.header import Row
+from hsearch.data.images import BadImageError, EncodedImage, bombs_are_errors, prepare_image
+from hsearch.data.records import Problem, Record, Report, check_depths, split_name
+
+Progress = Callable[[int, int], None]
+"""Is told after every image how many are done, and of how many."""
+
+_Waiting = deque[tuple[Record, "Future[tuple[EncodedImage, bytes]]"]]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A record whose image is good; `offset` and `length` say where its bytes lie in the spool."""
+
+    record: Record
+    offset: int
+    length: int
+    height: int
+    width: int
+    sha256: bytes
+
+    @property
+    def row(self) -> Row:
+        """What the store's digest is made of."""
+        record = self.record
+        marks = record.split, record.is_query, record.is_gallery
+        return record.id, record.labels, *marks, self.sha256
+
+
+def take_in(
+    found: Iterable[Record | Problem],
+    spool: BinaryIO,
+    size: int | None,
+    progress: Progress | None = None,
+) -> tuple[list[Entry], Report]:
+    """Checks and encodes all images into the spool.
+
+    Args:
+        found: What a source yields.
+        spool: Receives the encoded images one after the other.
+        size: Largest short side in pixels; None keeps all sizes.
+        progress: Called after every image.
+
+    Returns:
+        The good entries sorted by class and then by id, and the report.
+    """
+    items = list(found)
+    problems = [item for item in items if isinstance(item, Problem)]
+    records = _unique([item for item in items if isinstance(item, Record)], problems)
+    check_depths(records)
+    records = _consistent(records)
+    entries: list[Entry] = []
+    for record, outcome in _encoded(records, size):
+        if isinstance(outcome, Problem):
+            problems.append(outcome)
+        else:
+            image, sha256 = outcome
+            offset = spool.tell()
+            spool.write(image.data)
+            entries.append(
+                Entry(record, offset, len(image.data), image.height, image.width, sha256)
+            )
+        if progress:
+            progress(len(entries) + len(problems), len(items))
+    entries = _without_singles(entries, problems)
+    entries.sort(key=lambda entry: (entry.record.class_key, entry.record.id))
+    classes = len({entry.record.labels for entry in entries})
+    return entries, Report(len(entries), classes, tuple(problems), _duplicates(entries))
+
+
+def _unique(records: list[Record], problems: list[Problem]) -> list[Record]:
+    kept: dict[str, Record] = {}
+    for record in records:
+        if record.id in kept:
+            problems.append(Problem(record.id, "duplicate id"))
+        else:
+            kept[record.id] = record
+    return list(kept.values())
+
+
+def _consistent(records: list[Record]) -> list[Record]:
+    """Returns the records with the store's names of splits and one order per class."""
+    order: dict[tuple[str, ...], int] = {}
+    for record in records:
+        order[record.labels] = min(record.order, order.get(record.labels, record.order))
+    return [
+        replace(record, split=split_name(record.split, record.id), order=order[record.labels])
+        for record in records
+    ]
+
+
+def _encoded(
+    records: list[Record], size: int | None
+) -> Iterator[tuple[Record, tuple[EncodedImage, bytes] | Problem]]:
+    """Yields each record's image in order; only a few images per core are in memory at a time."""
+    workers = os.cpu_count() or 1
+    waiting: _Waiting = deque()
+    with bombs_are_errors(), ThreadPoolExecutor(workers) as pool:
+        try:
+            for record in records:
+                waiting.append((record, pool.submit(_encode, record, size)))
+                if len(waiting) > 4 * workers:
+                    yield _outcome(waiting)
+            while waiting:
+                yield _outcome(waiting)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _encode(record: Record, size: int | None) -> tuple[EncodedImage, bytes]:
+    image = prepare_image(record.image, size)
+    return image, hashlib.sha256(image.data).digest()
+
+
+def _outcome(waiting: _Waiting) -> tuple[Record, tuple[EncodedImage, bytes] | Problem]:
+    record, future = waiting.popleft()
+    try:
+        return record, future.result()
+    except BadImageError as error:
+        return record, Problem(record.id, str(error))
+
+
+def _without_singles(entries: list[Entry], problems: list[Problem]) -> list[Entry]:
+    """Leaves out classes with one image: it could neither be retrieved nor retrieve anything."""
+    counts = Counter(entry.record.labels for entry in entries)
+    singles = sorted(labels for labels, count in counts.items() if count == 1)
+    problems.extend(Problem("/".join(labels), "class with a single image") for labels in singles)
+    return [entry for entry in entries if entry.record.labels not in singles]
+
+
+def _duplicates(entries: list[Entry]) -> tuple[tuple[str, ...], ...]:
+    groups: dict[bytes, list[str]] = defaultdict(list)
+    for entry in entries:
+        groups[entry.sha256].append(entry.record.id)
+    return tuple(tuple(ids) for ids in groups.values() if len(ids) > 1)

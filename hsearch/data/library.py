@@ -1,0 +1,147 @@
+"""The data sets of this machine: where stores lie, how they get there, how they are opened."""
+
+import os
+import re
+from importlib.metadata import version
+from pathlib import Path
+
+from hsearch.data.files import locked
+from hsearch.data.intake import Progress
+from hsearch.data.records import Report
+from hsearch.data.sources import Source, available_sources, load_source
+from hsearch.data.store import Store, write_store
+from hsearch.errors import DatasetError, did_you_mean
+
+SUFFIX = ".arrow"
+DEFAULT_SIZE = 256
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_TABLE_SUFFIXES = (".csv", ".parquet")
+
+
+def data_folder() -> Path:
+    """Returns the folder of all prepared data: $HSEARCH_DATA, or `~/.cache/hsearch`."""
+    given = os.environ.get("HSEARCH_DATA")
+    return Path(given).expanduser() if given else Path.home() / ".cache" / "hsearch"
+
+
+def prepared_names() -> list[str]:
+    """Returns the names of all prepared stores, sorted."""
+    return sorted(
+        path.stem for path in data_folder().glob(f"*{SUFFIX}") if not path.name.startswith(".")
+    )
+
+
+def open_data(name_or_path: str) -> Store:
+    """Opens a prepared data set by name, or a store by the path of its `.arrow` file.
+
+    A data set that needs no files, such as `glyphs`, is prepared at its first use.
+    """
+    if name_or_path.endswith(SUFFIX) or os.sep in name_or_path:
+        return Store.open(Path(name_or_path).expanduser())
+    path = store_path(name_or_path)
+    if not path.exists() and name_or_path in available_sources():
+        source = load_source(name_or_path)
+        if not source.needs_path:
+            with locked(_lock(path)):
+                if not path.exists():
+                    _write(path, source, None, DEFAULT_SIZE)
+    if not path.exists():
+        raise DatasetError(
+            f"There is no prepared data '{name_or_path}'; {did_you_mean(name_or_path, _names())} "
+            f"Make it with `hsearch data prepare {name_or_path} --from PATH`."
+        )
+    return Store.open(path)
+
+
+def store_path(name: str) -> Path:
+    """Returns where the store of that name lies, or would lie."""
+    if not _NAME.fullmatch(name):
+        raise DatasetError(
+            "The name of a data set must be letters, digits, '-', '_' and '.', and begin with a "
+            f"letter or digit, but got '{name}'."
+        )
+    return data_folder() / f"{name}{SUFFIX}"
+
+
+def prepare(
+    name: str,
+    path: Path | None = None,
+    *,
+    size: int | None = DEFAULT_SIZE,
+    skip_bad: bool = False,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Report:
+    """Reads a data set once and writes its store.
+
+    Args:
+        name: Of a source, which then reads its own layout, or any other name.
+        path: The folder of images, or a CSV or Parquet table.
+        size: Largest short side in pixels, at least 1; None keeps the original sizes.
+        skip_bad: Go on without what cannot be used.
+        force: Replace a store of that name.
+        progress: Called after every image.
+    """
+    target = store_path(name)
+    source = _source_of(name, path)
+    with locked(_lock(target)):
+        if target.exists() and not force:
+            raise DatasetError(f"The data '{name}' is prepared already; replace it with --force.")
+        return _write(target, source, path, size, skip_bad=skip_bad, progress=progress)
+
+
+def _source_of(name: str, path: Path | None) -> Source:
+    """The source of that name, else the kind of source that the path asks for."""
+    if name in available_sources():
+        source = load_source(name)
+    elif path is None or path.is_dir():
+        source = load_source("folder")
+    elif path.suffix.lower() in _TABLE_SUFFIXES or not path.exists():
+        source = load_source("table")
+    else:
+        raise DatasetError(f"Data come from a folder, a .csv or a .parquet file, not from {path}.")
+    if source.needs_path and path is None:
+        raise DatasetError(f"The data '{name}' come from files; say where with --from PATH.")
+    if path is not None and not source.needs_path:
+        raise DatasetError(f"The data '{name}' are made without files; leave --from away.")
+    if path is not None and not path.exists():
+        raise DatasetError(f"The data '{name}' cannot be read: {path} does not exist.")
+    return source
+
+
+def _write(
+    target: Path,
+    source: Source,
+    path: Path | None,
+    size: int | None,
+    *,
+    skip_bad: bool = False,
+    progress: Progress | None = None,
+) -> Report:
+    provenance: dict[str, object] = {
+        "source": source.name,
+        "from": str(path.resolve()) if path else None,
+        "size": size or "original",
+        "hsearch": version("hsearch"),
+        "pillow": version("pillow"),
+    }
+    return write_store(
+        target,
+        target.stem,
+        source.records(path),
+        size=size,
+        level_names=source.level_names,
+        provenance=provenance,
+        skip_bad=skip_bad,
+        progress=progress,
+    )
+
+
+def _lock(path: Path) -> Path:
+    return path.with_name(f".{path.name}.lock")
+
+
+def _names() -> set[str]:
+    built_in = (name for name in available_sources() if not load_source(name).needs_path)
+    return {*prepared_names(), *built_in}

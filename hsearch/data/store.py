@@ -1,0 +1,252 @@
+"""The store: one memory-mapped Arrow IPC file that holds a whole data set.
+
+One row per image, sorted by class and then by id: `id`, `class`, `split`, `is_query`,
+`is_gallery`, `height`, `width` and `image` (the bytes of a JPEG, PNG or WEBP file, upright and
+opaque). The schema's metadata key `hsearch` holds a JSON text with the format version, the name,
+the label path of every class, the names of the levels, the digest and the provenance.
+"""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
+
+from hsearch.data.files import replacing
+from hsearch.data.header import FORMAT_VERSION, Header, content_digest
+from hsearch.data.intake import Entry, Progress, take_in
+from hsearch.data.records import BadFilesError, Problem, Record, Report
+from hsearch.errors import DatasetError
+from hsearch.hierarchy import Hierarchy, default_level_names
+
+__all__ = ["FORMAT_VERSION", "Store", "write_store"]
+
+_KEY = b"hsearch"
+_BATCH_BYTES = 32 * 1024**2
+_SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("class", pa.int32()),
+        ("split", pa.string()),
+        ("is_query", pa.bool_()),
+        ("is_gallery", pa.bool_()),
+        ("height", pa.int32()),
+        ("width", pa.int32()),
+        ("image", pa.binary()),
+    ]
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Store:
+    """An open store. Opening it reads labels and sizes, but no image.
+
+    Attributes:
+        path: The Arrow file.
+        name: Of the data set.
+        digest: sha256 over ids, label paths, splits and image bytes, in hex digits.
+        hierarchy: The label paths of its classes, which are sorted by their ids.
+        classes: (N,) class of every row.
+        split: (N,) `train`, `test`, or empty where the source gave none.
+        is_query: (N,) whether a row may be a query.
+        is_gallery: (N,) whether a row may be retrieved.
+        heights: (N,) in pixels.
+        widths: (N,) in pixels.
+        provenance: Where it came from and how it was made.
+    """
+
+    path: Path
+    name: str
+    digest: str
+    hierarchy: Hierarchy
+    classes: NDArray[np.int64]
+    split: NDArray[np.str_]
+    is_query: NDArray[np.bool_]
+    is_gallery: NDArray[np.bool_]
+    heights: NDArray[np.int64]
+    widths: NDArray[np.int64]
+    provenance: dict[str, object]
+    _ids: pa.ChunkedArray = field(repr=False)
+    _images: list[pa.BinaryArray] = field(repr=False)
+    _starts: NDArray[np.int64] = field(repr=False)
+
+    @classmethod
+    def open(cls, path: Path) -> "Store":
+        """Opens the store at `path`."""
+        table = _read(path)
+        header = Header.from_json((table.schema.metadata or {}).get(_KEY), path)
+        images = table["image"].chunks
+        return cls(
+            path=path,
+            name=header.name,
+            digest=header.digest,
+            hierarchy=Hierarchy.from_names(header.classes, header.level_names),
+            classes=table["class"].to_numpy().astype(np.int64),
+            split=table["split"].to_numpy().astype(np.str_),
+            is_query=table["is_query"].to_numpy(),
+            is_gallery=table["is_gallery"].to_numpy(),
+            heights=table["height"].to_numpy().astype(np.int64),
+            widths=table["width"].to_numpy().astype(np.int64),
+            provenance=header.provenance,
+            _ids=table["id"],
+            _images=images,
+            _starts=np.cumsum([0, *map(len, images)])[:-1],
+        )
+
+    def __len__(self) -> int:
+        return len(self.classes)
+
+    def __reduce__(self) -> tuple[object, tuple[Path]]:
+        return Store.open, (self.path,)
+
+    @cached_property
+    def ids(self) -> list[str]:
+        """The id of every row."""
+        ids: list[str] = self._ids.to_pylist()
+        return ids
+
+    def label_path(self, label: int) -> tuple[str, ...]:
+        """Returns the names on the path of one class, coarsest first."""
+        path = self.hierarchy.paths[label]
+        return tuple(names[int(i)] for names, i in zip(self.hierarchy.names, path, strict=True))
+
+    def rows(self, classes: ArrayLike) -> NDArray[np.int64]:
+        """Returns the row numbers of all images of the given classes, ascending."""
+        return np.flatnonzero(np.isin(self.classes, np.asarray(classes)))
+
+    def encoded(self, row: int) -> memoryview:
+        """Returns the bytes of one image file without copying them."""
+        if not 0 <= row < len(self):
+            raise IndexError(f"Row {row} is not in 0..{len(self) - 1}.")
+        chunk = int(np.searchsorted(self._starts, row, side="right")) - 1
+        image = self._images[chunk][row - int(self._starts[chunk])]
+        return memoryview(image.as_buffer())
+
+    def sizes(self, rows: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Returns heights and widths of the given rows, in pixels."""
+        return self.heights[np.asarray(rows)], self.widths[np.asarray(rows)]
+
+
+def write_store(
+    path: Path,
+    name: str,
+    records: Iterable[Record | Problem],
+    *,
+    size: int | None = 256,
+    level_names: Sequence[str] | None = None,
+    provenance: Mapping[str, object],
+    skip_bad: bool = False,
+    progress: Progress | None = None,
+) -> Report:
+    """Writes a store that appears whole, or not at all.
+
+    The same records give the same bytes.
+
+    Args:
+        path: The Arrow file to write; an old one is replaced.
+        name: Of the data set.
+        records: What a source yields.
+        size: Largest short side in pixels, at least 1; None keeps the original sizes.
+        level_names: Of the levels, coarsest first.
+        provenance: JSON values that say where the data came from.
+        skip_bad: Go on without what cannot be used instead of raising `BadFilesError`.
+        progress: Called after every image.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # An unnamed file: encoded images wait here until all classes and the digest are known.
+        with tempfile.TemporaryFile(dir=path.parent) as spool:
+            entries, report = take_in(records, spool, size, progress)
+            spool.flush()
+            if report.problems and not skip_bad:
+                raise BadFilesError(report)
+            if not entries:
+                raise DatasetError("No class with at least two usable images was found.")
+            schema = _schema(name, entries, level_names, dict(provenance))
+            with replacing(path) as temporary:
+                _write(temporary, schema, entries, spool)
+                _verify(temporary)
+    except OSError as error:
+        raise DatasetError(f"The store {path} cannot be written: {error.strerror}.") from error
+    return report
+
+
+def _schema(
+    name: str,
+    entries: list[Entry],
+    level_names: Sequence[str] | None,
+    provenance: dict[str, object],
+) -> pa.Schema:
+    classes = list(dict.fromkeys(entry.record.labels for entry in entries))
+    names = level_names or default_level_names(len(classes[0]))
+    Hierarchy.from_names(classes, names)
+    digest = content_digest(entry.row for entry in entries)
+    header = Header(name, digest, names, classes, provenance)
+    return _SCHEMA.with_metadata({_KEY: header.to_json()})
+
+
+def _write(path: Path, schema: pa.Schema, entries: list[Entry], spool: BinaryIO) -> None:
+    classes = {
+        labels: i for i, labels in enumerate(dict.fromkeys(e.record.labels for e in entries))
+    }
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+        for batch in _batches(entries):
+            records = [entry.record for entry in batch]
+            columns = [
+                [record.id for record in records],
+                [classes[record.labels] for record in records],
+                [record.split for record in records],
+                [record.is_query for record in records],
+                [record.is_gallery for record in records],
+                [entry.height for entry in batch],
+                [entry.width for entry in batch],
+                [os.pread(spool.fileno(), entry.length, entry.offset) for entry in batch],
+            ]
+            arrays = map(pa.array, columns, schema.types)
+            writer.write_batch(pa.record_batch(list(arrays), schema=schema))
+
+
+def _batches(entries: list[Entry]) -> Iterator[list[Entry]]:
+    first, held = 0, 0
+    for i, entry in enumerate(entries):
+        if i > first and held + entry.length > _BATCH_BYTES:
+            yield entries[first:i]
+            first, held = i, 0
+        held += entry.length
+    yield entries[first:]
+
+
+def _verify(path: Path) -> None:
+    """Reads a store back, images included, and compares it with its digest."""
+    store = Store.open(path)
+    digest = content_digest(
+        (
+            store.ids[row],
+            store.label_path(int(store.classes[row])),
+            str(store.split[row]),
+            bool(store.is_query[row]),
+            bool(store.is_gallery[row]),
+            hashlib.sha256(store.encoded(row)).digest(),
+        )
+        for row in range(len(store))
+    )
+    if digest != store.digest:
+        raise DatasetError(f"The store {path} differs from what was written; check the disk.")
+
+
+def _read(path: Path) -> pa.Table:
+    try:
+        return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+    except FileNotFoundError:
+        raise DatasetError(f"The store {path} does not exist.") from None
+    except (OSError, pa.ArrowException) as error:
+        raise DatasetError(
+            f"{path} is not a store, or it is damaged ({error}); prepare it again."
+        ) from None
