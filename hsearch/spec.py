@@ -229,10 +229,16 @@ class FoldJob(Spec):
     seed: Annotated[int, Field(ge=0)] = 0
 
 
+_KNOB_TYPES = {"bool", "int", "float", "str"}
+
+
 def _sentence(cls: type[BaseModel], error: ValidationError) -> str:
     """Says the first fault of a validation in one sentence, with the key's dotted name."""
-    first = error.errors()[0]
+    first, *others = error.errors()
     location = [str(part) for part in first["loc"]]
+    if others and location[-1] in _KNOB_TYPES:  # one fault per member of KnobValue
+        key = ".".join(location[:-1])
+        return f"The setting '{key}' must be true, false, a number or text, not {first['input']!r}."
     key = ".".join(location)
     if first["type"] == "extra_forbidden":
         fields = _fields_at(cls, location[:-1])

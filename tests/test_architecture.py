@@ -9,7 +9,6 @@ Rooms inside braces are siblings and never meet. Files directly in hsearch/ and 
 import ast
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeGuard
 
 import pytest
 
@@ -75,11 +74,11 @@ def imported_modules(path: Path) -> Iterator[str]:
             yield node.module
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
-            yield from (arg.value for arg in node.args if is_text(arg))
+            yield from (text for arg in node.args if (text := text_of(arg)))
 
 
-def is_text(node: ast.expr) -> TypeGuard[ast.Constant]:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+def text_of(node: ast.expr) -> str | None:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
 def module_name(package: Path, path: Path) -> str:

@@ -1,0 +1,63 @@
+"""Recipes: every shipped one loads, overrides reach their value, wrong names find the right one."""
+
+import pytest
+
+from hsearch.errors import ConfigError
+from hsearch.recipes import _FOLDER, available_recipes, load_recipe
+from hsearch.spec import TrainingSpec
+from hsearch.yaml_file import read_yaml
+
+
+@pytest.mark.parametrize("name", available_recipes())
+def test_every_recipe_loads_under_its_name(name):
+    recipe = load_recipe(name)
+    assert recipe.recipe == name
+    assert TrainingSpec.from_dict(recipe.to_dict()) == recipe
+
+
+@pytest.mark.parametrize("name", available_recipes())
+def test_every_recipe_says_what_it_is_for(name):
+    about = read_yaml(_FOLDER / f"{name}.yaml").content.get("about")
+    assert isinstance(about, str)
+    assert about.endswith(".")
+
+
+def test_the_default_recipe_is_there():
+    assert "small" in available_recipes()
+
+
+def test_overrides_change_their_values_and_nothing_else():
+    plain = load_recipe("small")
+    changed = load_recipe(
+        "small",
+        {"optimizer.lr.proxies": 0.5, "optimizer.lr.head": 0.1, "model.backbone_args.depth": 3},
+    )
+    assert changed.optimizer.lr == {**plain.optimizer.lr, "proxies": 0.5, "head": 0.1}
+    assert changed.model.backbone_args == {**plain.model.backbone_args, "depth": 3}
+    assert changed.schedule == plain.schedule
+    assert load_recipe("small") == plain
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"optimizer.lr.backbone.x": 1}, "'optimizer.lr.backbone.x' does not exist"),
+        ({"schedule.epoch": 1}, "Unknown setting 'schedule.epoch'; "),
+        ({"schedule.epoch": 1}, "Did you mean 'epochs'?"),
+        ({"shedule.epochs": 1}, "Did you mean 'schedule'?"),
+        ({"schedule.epochs": 1.5}, "The setting 'schedule.epochs' cannot be 1.5"),
+        ({"schedule.epochs": "many"}, "The setting 'schedule.epochs' cannot be 'many'"),
+        ({"optimizer.lr": 0.1}, "The setting 'optimizer.lr' cannot be 0.1"),
+        ({"": 1}, "Unknown setting ''"),
+    ],
+)
+def test_a_wrong_override_is_one_sentence(overrides, message):
+    with pytest.raises(ConfigError) as caught:
+        load_recipe("small", overrides)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["smal", "../small", "small.yaml", ""])
+def test_an_unknown_recipe_is_one_sentence(name):
+    with pytest.raises(ConfigError, match=f"Unknown recipe '{name}'; valid names: "):
+        load_recipe(name)

@@ -1,0 +1,184 @@
+"""Specs: closed to unknown keys, strict about types, and unchanged by a round trip through JSON."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from hsearch.errors import ConfigError
+from hsearch.recipes import load_recipe
+from hsearch.results import EpochRecord, FoldResult
+from hsearch.spec import (
+    BatchSpec,
+    FoldJob,
+    ImageSpec,
+    MethodSpec,
+    ModelSpec,
+    OptimizerSpec,
+    ScheduleSpec,
+    TrainingSpec,
+)
+
+positive = st.floats(1e-12, 1e12)
+knobs = st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+names = st.text(min_size=1)
+models = st.builds(
+    ModelSpec,
+    backbone=names,
+    backbone_args=st.dictionaries(names, knobs, max_size=3),
+    weights=names,
+    pooling=st.sampled_from(["avg", "max", "avg+max", "token"]),
+    embedding_dim=st.integers(1, 4096),
+)
+images = st.builds(
+    ImageSpec,
+    resize=st.integers(224, 512),
+    crop=st.integers(1, 224),
+    scale=st.tuples(st.floats(0.01, 0.5), st.floats(0.5, 1.0)),
+    mean=st.tuples(*[st.floats(-1, 255)] * 3),
+    std=st.tuples(*[positive] * 3),
+    range_max=st.sampled_from([1, 255]),
+)
+optimizers = st.builds(
+    OptimizerSpec,
+    lr=st.dictionaries(names, st.floats(0, 1e3), max_size=3).map(lambda d: {**d, "backbone": 1e-4}),
+    momentum=st.floats(0, 0.999),
+    nesterov=st.booleans(),
+    clip_norm=st.none() | positive,
+)
+schedules = st.builds(
+    ScheduleSpec,
+    epochs=st.integers(1, 1000),
+    lr=st.sampled_from(["constant", "cosine", "step"]),
+    patience=st.none() | st.integers(1, 99),
+)
+jobs = st.builds(
+    FoldJob,
+    data=names,
+    data_digest=names,
+    method=st.builds(MethodSpec, name=names, knobs=st.dictionaries(names, knobs, max_size=4)),
+    training=st.builds(
+        TrainingSpec,
+        recipe=names,
+        model=models,
+        image=images,
+        batch=st.builds(BatchSpec, size=st.integers(1, 64).map(lambda n: 4 * n)),
+        optimizer=optimizers,
+        schedule=schedules,
+    ),
+    fold=st.integers(0, 3),
+    seed=st.integers(0, 2**63),
+)
+
+
+def content(**sections: dict[str, Any]) -> dict[str, Any]:
+    """The recipe `small` as plain values, with some values of some sections replaced."""
+    whole: dict[str, Any] = load_recipe("small").to_dict()
+    for section, values in sections.items():
+        whole[section] = {**whole[section], **values}
+    return whole
+
+
+@settings(max_examples=50, deadline=None)
+@given(job=jobs)
+def test_json_brings_back_the_same_job_with_the_same_digest(job):
+    again = FoldJob.from_dict(json.loads(json.dumps(job.to_dict())))
+    assert again == job
+    assert again.digest() == job.digest()
+    for name, value in job.method.knobs.items():
+        assert type(again.method.knobs[name]) is type(value)
+
+
+@settings(max_examples=30, deadline=None)
+@given(job=jobs, score=st.floats(0, 1), loss=st.none() | st.floats(-1e6, 1e6))
+def test_json_brings_back_the_same_result(job, score, loss):
+    record = EpochRecord(
+        epoch=0, loss=loss, seconds=1.5, images_per_second=None, lr={"head": 0.1}, validation=None
+    )
+    result = FoldResult(
+        job=job,
+        score=score,
+        best_epoch=0,
+        validation={"map_at_r": score},
+        untrained={"map_at_r": 0.0},
+        history=(record,),
+        stopped="epochs",
+        versions={"torch": "2"},
+    )
+    assert FoldResult.from_dict(json.loads(json.dumps(result.to_dict()))) == result
+
+
+@given(st.integers(0, 100), st.integers(0, 100))
+def test_the_digest_differs_exactly_when_a_value_does(left, right):
+    first, second = (
+        MethodSpec(name="hpl", knobs={"update_period": period}) for period in (left, right)
+    )
+    assert (first.digest() == second.digest()) == (left == right)
+
+
+def test_the_digest_tells_an_integer_from_a_float():
+    one, one_float = (MethodSpec(name="hpl", knobs={"x": value}) for value in (1, 1.0))
+    assert one.digest() != one_float.digest()
+
+
+def test_a_spec_is_frozen():
+    spec = load_recipe("small")
+    with pytest.raises(ValidationError, match="frozen"):
+        spec.recipe = "other"
+
+
+@pytest.mark.parametrize(
+    ("sections", "message"),
+    [
+        ({"optimizer": {"momentun": 0.9}}, "Unknown setting 'optimizer.momentun'; valid names: "),
+        ({"optimizer": {"momentun": 0.9}}, "Did you mean 'momentum'?"),
+        ({"batch": {"size": 6.5}}, "The setting 'batch.size' cannot be 6.5: "),
+        ({"batch": {"size": "64"}}, "The setting 'batch.size' cannot be '64': "),
+        ({"batch": {"size": True}}, "The setting 'batch.size' cannot be True: "),
+        ({"batch": {"size": 0}}, "The setting 'batch.size' cannot be 0: "),
+        ({"batch": {"size": 63}}, "`batch.size` must be a multiple of `batch.per_class`"),
+        ({"batch": {"sampler": "random"}}, "'m_per_class' or 'class_balanced'"),
+        ({"model": {"backbone": None}}, "The setting 'model.backbone' cannot be None: "),
+        (
+            {"model": {"backbone_args": {"depth": [1]}}},
+            "The setting 'model.backbone_args.depth' must be true, false, a number or text, "
+            "not [1].",
+        ),
+        ({"image": {"crop": 64}}, "`image.crop` must not exceed `image.resize`, but 64 > 32"),
+        ({"image": {"scale": [0.9, 0.1]}}, "`image.scale` must be [low, high], but got [0.9, 0.1]"),
+        ({"image": {"scale": [0.9, 1.1]}}, "`image.scale` must stay within 0..1, but got 1.1"),
+        ({"image": {"scale": [0.5]}}, "The setting 'image.scale.1' is required"),
+        ({"image": {"scale": [0.5, "all"]}}, "The setting 'image.scale.1' cannot be 'all': "),
+        ({"optimizer": {"lr": {"proxies": 0.1}}}, "`optimizer.lr` must name the group `backbone`"),
+        ({"optimizer": {"lr": {"backbone": -0.1}}}, "'optimizer.lr.backbone' cannot be -0.1: "),
+        (
+            {"optimizer": {"lr": {"backbone": float("nan")}}},
+            "'optimizer.lr.backbone' cannot be nan",
+        ),
+        ({"optimizer": {"clip_norm": 0}}, "The setting 'optimizer.clip_norm' cannot be 0: "),
+        ({"schedule": {"patience": 0}}, "The setting 'schedule.patience' cannot be 0: "),
+    ],
+)
+def test_a_wrong_value_is_one_sentence_with_the_dotted_key(sections, message):
+    with pytest.raises(ConfigError) as caught:
+        TrainingSpec.from_dict(content(**sections))
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not str(caught.value).startswith("Value error")
+
+
+def test_a_missing_section_and_an_unknown_one_are_named():
+    whole = content()
+    del whole["model"]
+    with pytest.raises(ConfigError, match="The setting 'model' is required"):
+        TrainingSpec.from_dict(whole)
+    with pytest.raises(ConfigError, match=r"Unknown setting 'optimiser'.*Did you mean 'optimizer'"):
+        TrainingSpec.from_dict({**content(), "optimiser": {}})
+
+
+def test_what_is_no_mapping_is_one_sentence():
+    with pytest.raises(ConfigError, match="should be an object"):
+        TrainingSpec.from_dict(["small"])
