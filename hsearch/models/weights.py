@@ -1,8 +1,12 @@
 """Weights from a local file: safetensors, or a torch file read without unpickling objects."""
 
 import pickle
+import socket
+import struct
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 import torch
 from safetensors import SafetensorError
@@ -11,9 +15,26 @@ from torch import Tensor, nn
 
 from hsearch.errors import ConfigError
 
+# What torch and safetensors raise for files that are truncated, foreign, or hold more than tensors.
+_UNREADABLE = (
+    SafetensorError,
+    pickle.UnpicklingError,
+    struct.error,
+    OSError,
+    EOFError,
+    RuntimeError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+)
+
 
 def load_weights(network: nn.Module, path: Path, *, ignore: Sequence[str] = ()) -> None:
     """Loads weights that must fit the network exactly.
+
+    A state dict inside `state_dict` or `model`, the prefix `module.` of DataParallel and the
+    leading axis of length 1 that ports from Caffe carry are seen through.
 
     Args:
         network: Receives the weights.
@@ -26,13 +47,10 @@ def load_weights(network: nn.Module, path: Path, *, ignore: Sequence[str] = ()) 
         if not key.removeprefix("module.").startswith(tuple(f"{name}." for name in ignore))
     }
     own = network.state_dict()
-    problems = [f"misses '{key}'" for key in own if key not in state and _matters(key)]
-    problems += [f"has '{key}', which the network has not" for key in state if key not in own]
-    problems += [
-        f"has '{key}' of shape {tuple(state[key].shape)} instead of {tuple(own[key].shape)}"
-        for key in own
-        if key in state and state[key].shape != own[key].shape
-    ]
+    for key in own.keys() & state.keys():
+        if state[key].shape == (1, *own[key].shape):
+            state[key] = state[key][0]
+    problems = _differences(state, own)
     if problems:
         more = f" (and {len(problems) - 1} more differences)" if len(problems) > 1 else ""
         raise ConfigError(
@@ -42,8 +60,29 @@ def load_weights(network: nn.Module, path: Path, *, ignore: Sequence[str] = ()) 
     network.load_state_dict(state, strict=False)
 
 
-def _matters(key: str) -> bool:
-    return not key.endswith("num_batches_tracked")
+def reachable(url: str) -> bool:
+    """Asks once, for a few seconds, whether a host answers: clients retry for a minute."""
+    if getproxies():
+        return True
+    parts = urlsplit(url)
+    port = parts.port or (80 if parts.scheme == "http" else 443)
+    try:
+        socket.create_connection((parts.hostname or "", port), timeout=5).close()
+    except OSError:
+        return False
+    return True
+
+
+def _differences(state: dict[str, Tensor], own: dict[str, Tensor]) -> list[str]:
+    missing = [key for key in own if key not in state and not key.endswith("num_batches_tracked")]
+    problems = [f"misses '{key}'" for key in missing]
+    problems += [f"has '{key}', which the network has not" for key in state if key not in own]
+    problems += [
+        f"has '{key}' of shape {tuple(state[key].shape)} instead of {tuple(own[key].shape)}"
+        for key in own
+        if key in state and state[key].shape != own[key].shape
+    ]
+    return problems
 
 
 def _read(path: Path) -> dict[str, Tensor]:
@@ -56,14 +95,18 @@ def _read(path: Path) -> dict[str, Tensor]:
         if path.suffix == ".safetensors":
             return dict(load_file(path))
         content = torch.load(path, map_location="cpu", weights_only=True)
-    except (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError, OSError) as error:
+    except _UNREADABLE as error:
         raise ConfigError(
             f"{path} cannot be read as weights: only safetensors files and torch files that hold "
-            f"nothing but tensors are accepted ({str(error).splitlines()[0]})."
+            "nothing but tensors are accepted; save the network's `state_dict()` alone."
         ) from error
     for wrapper in ("state_dict", "model"):
         if isinstance(content, dict) and isinstance(content.get(wrapper), dict):
             content = content[wrapper]
-    if not isinstance(content, dict) or not all(isinstance(v, Tensor) for v in content.values()):
+    if not (
+        isinstance(content, dict)
+        and all(isinstance(key, str) for key in content)
+        and all(isinstance(value, Tensor) for value in content.values())
+    ):
         raise ConfigError(f"{path} must hold a state dict: tensors by name.")
     return content
