@@ -6,6 +6,8 @@ from typing import Literal
 
 import click
 
+from hsearch.cli.output import print_table
+
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
@@ -29,6 +31,11 @@ def evaluate(run: Path, part: Literal["validation", "test"], as_json: bool) -> N
     if as_json:
         click.echo(json.dumps({"run": str(run), "on": part, "metrics": metrics}, indent=2))
         return
-    from hsearch.cli.tables import metric_table
-
-    metric_table(metrics, title=f"{run}, {part} classes")
+    click.echo(f"{run}, best epoch, {part} classes")
+    levels = sorted({name.rpartition("/")[0] for name in metrics})
+    names = [name for name in metrics if "/" not in name]
+    rows = [
+        [level or "class", *(f"{metrics[f'{level}/{name}'.lstrip('/')]:.4f}" for name in names)]
+        for level in levels[1:] + levels[:1]
+    ]
+    print_table(["level", *names], rows)

@@ -28,6 +28,8 @@ def load_recipe(name: str, overrides: Mapping[str, Scalar] | None = None) -> Tra
     file = read_yaml(_FOLDER / f"{name}.yaml")
     content = {"recipe": name, **{k: v for k, v in file.content.items() if k != "about"}}
     for key, value in (overrides or {}).items():
+        if key == "recipe":
+            raise ConfigError("The recipe is not one of its own settings; choose it by name.")
         _set(content, key.split("."), value)
     return TrainingSpec.from_dict(content)
 

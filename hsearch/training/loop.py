@@ -179,7 +179,7 @@ class _Run:
         """Keeps an epoch: its record, its checkpoint, and its weights if it is the best."""
         self.history.append(record)
         if distributed.rank() == 0:
-            if record.epoch and self._best().epoch == record.epoch:
+            if record.epoch and record.validation and self._best() is record:
                 save_checkpoint(self.folder.best, self.step, None, record.to_dict())
             notes = {"history": [past.to_dict() for past in self.history]}
             save_checkpoint(self.folder.last, self.step, self.optimizer, notes)
@@ -227,7 +227,7 @@ def _wrapped(step: TrainingStep) -> nn.Module:
     """The step under DistributedDataParallel where there are several ranks."""
     if distributed.world_size() == 1:
         return step
-    return DistributedDataParallel(step, broadcast_buffers=False)
+    return DistributedDataParallel(step)
 
 
 def _finite_mean(losses: list[Tensor], epoch: int) -> float:

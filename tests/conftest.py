@@ -1,0 +1,78 @@
+"""Shared fixtures: a small data set in a folder of its own, and jobs that train in seconds."""
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "2")
+
+import io
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from hsearch.data.records import Record
+from hsearch.data.store import Store, write_store
+from hsearch.spec import FoldJob
+from hsearch.training.resolve import resolve_job
+
+TINY = {
+    "image.resize": 16,
+    "image.crop": 16,
+    "model.embedding_dim": 16,
+    "batch.size": 16,
+    "schedule.epochs": 2,
+    "schedule.iterations_per_epoch": 4,
+}
+
+
+@pytest.fixture(autouse=True, scope="session")
+def own_data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No test reads or writes the user's own data folder."""
+    before = os.environ.get("HSEARCH_DATA")
+    os.environ["HSEARCH_DATA"] = str(tmp_path_factory.mktemp("data"))
+    yield
+    if before is None:
+        del os.environ["HSEARCH_DATA"]
+    else:
+        os.environ["HSEARCH_DATA"] = before
+
+
+@pytest.fixture(scope="session")
+def toy_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """24 classes in 4 colours x 3 brightnesses x 2 patterns, 6 images of 16 px each."""
+    path = tmp_path_factory.mktemp("toy") / "toy.arrow"
+    write_store(path, "toy", toy_records(), provenance={"made": "by the tests"})
+    return Store.open(path)
+
+
+def toy_records() -> Iterator[Record]:
+    rng = np.random.default_rng(0)
+    for number in range(24):
+        colour, shade, pattern = number % 4, number // 4 % 3, number // 12
+        for image in range(6):
+            pixels = rng.normal(60 + 70 * shade, 20, (16, 16, 3))
+            pixels[..., min(colour, 2)] += 60 if colour < 3 else -60
+            pixels[:: 2 + 2 * pattern] *= 0.5
+            file = io.BytesIO()
+            Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(file, "PNG")
+            labels = (f"colour-{colour}", f"shade-{shade}", f"class-{number:02d}")
+            yield Record(f"{number:02d}-{image}", file.getvalue(), labels, order=number)
+
+
+@pytest.fixture
+def toy_job(toy_store: Store) -> Callable[..., FoldJob]:
+    """Makes jobs on the toy data that train in a second."""
+
+    def make(method: str = "hpl", *, fold: int = 0, seed: int = 0, **settings: object) -> FoldJob:
+        given = {**TINY, **{key.replace("__", "."): value for key, value in settings.items()}}
+        return resolve_job(
+            method=method,
+            data=str(toy_store.path),
+            recipe="small",
+            settings=given,  # type: ignore[arg-type]
+            fold=fold,
+            seed=seed,
+        )
+
+    return make

@@ -1,0 +1,189 @@
+"""The contract, for every file in hsearch/methods."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+
+from hsearch.errors import ConfigError
+from hsearch.evaluation.evaluate import retrieval_metrics
+from hsearch.hierarchy import Hierarchy
+from hsearch.methods import available_methods, check_knobs, knobs_of, load_method
+from tests.methods.toy import DIM, HIERARCHY, batch, build, fit, labels_of
+
+METHODS = available_methods()
+
+pytestmark = pytest.mark.parametrize("name", METHODS)
+
+
+def loss_of(method, features, labels):
+    """The loss from a copy, so that a method's own random draws start alike every time."""
+    return copy.deepcopy(method)(method.embed(features), labels)
+
+
+def test_loss_is_a_finite_float32_scalar(name):
+    method = build(name)
+    loss = loss_of(method, *batch(method))
+    assert loss.shape == ()
+    assert loss.dtype == torch.float32
+    assert loss.isfinite()
+
+
+def test_gradients_reach_the_embeddings_and_every_parameter(name):
+    method = build(name)
+    features, labels = batch(method)
+    features.requires_grad_()
+    method(method.embed(features), labels).backward()
+    assert features.grad is not None
+    assert (features.grad.abs().sum(dim=1) > 0).all()
+    for key, parameter in method.named_parameters():
+        assert parameter.grad is not None, key
+        assert parameter.grad.isfinite().all(), key
+        assert parameter.grad.abs().sum() > 0, key
+
+
+def test_parameter_groups_hold_every_parameter_once(name):
+    method = build(name)
+    groups = method.parameter_groups()
+    grouped = [id(p) for parameters in groups.values() for p in parameters]
+    assert sorted(grouped) == sorted(id(p) for p in method.parameters())
+    assert set(groups) <= {"head", *method.groups}
+
+
+def test_invariant_to_the_order_of_the_batch(name):
+    method = build(name).double()
+    features, labels = batch(method)
+    features = features.double()
+    images = len(features) // method.views
+    order = torch.randperm(images, generator=torch.Generator().manual_seed(1))
+    views = torch.cat([order + view * images for view in range(method.views)])
+    torch.testing.assert_close(
+        loss_of(method, features, labels),
+        loss_of(method, features[views], labels[views]),
+        rtol=1e-10,
+        atol=1e-12,
+    )
+
+
+def test_invariant_to_relabelling(name):
+    method = build(name).double()
+    features, labels = batch(method)
+    # New class i is old class order[i]; coarser levels are renumbered as well.
+    order = np.random.default_rng(2).permutation(HIERARCHY.num_classes)
+    renamed = HIERARCHY.restrict(order)
+    other = build(name, renamed).double()
+    state = method.state_dict()
+    for level, size in enumerate(HIERARCHY.sizes):
+        old_of_new = np.empty(size, dtype=np.int64)
+        old_of_new[renamed.paths[:, level]] = HIERARCHY.paths[order, level]
+        for key, value in state.items():
+            if value.ndim and len(value) == size and key != "_extra_state":
+                state[key] = value[torch.from_numpy(old_of_new)]
+    other.load_state_dict(state)
+    new_of_old = torch.from_numpy(np.argsort(order))
+    new_labels = labels_of(renamed, new_of_old[labels[:, -1]])
+    torch.testing.assert_close(
+        loss_of(method, features.double(), labels),
+        loss_of(other, features.double(), new_labels),
+        rtol=1e-9,
+        atol=1e-12,
+    )
+
+
+def test_fifty_steps_raise_retrieval_and_prefer_the_right_labels(name):
+    method = build(name)
+    features, labels = batch(method)
+    classes = labels[:, -1].numpy()
+
+    def map_at_r(x):
+        with torch.no_grad():
+            embeddings = method.embed(x).numpy()
+        return retrieval_metrics(
+            embeddings, classes, geometry=method.geometry, curvature=method.curvature
+        )["map_at_r"]
+
+    before = map_at_r(features)
+    fitted = fit(method, features, labels)
+    assert map_at_r(fitted) > before + 0.3
+    shuffled = labels[torch.randperm(len(labels), generator=torch.Generator().manual_seed(3))]
+    assert loss_of(method, fitted, labels) < loss_of(method, fitted, shuffled)
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [
+        pytest.param(list(range(11)), id="one image per class"),
+        pytest.param([4] * 8, id="a batch of one class"),
+        pytest.param([0, 0, 1, 1, 1], id="one coarse class"),
+        pytest.param([5], id="a single image"),
+    ],
+)
+def test_survives_odd_batches(name, classes):
+    method = build(name)
+    labels = labels_of(HIERARCHY, torch.tensor(classes), method.views)
+    check_survival(method, labels)
+
+
+@pytest.mark.parametrize(
+    "paths",
+    [
+        pytest.param([("a", "x"), ("b", "y")], id="two classes"),
+        pytest.param([("x",), ("y",), ("z",)], id="one level"),
+        pytest.param([("a", "x"), ("a", "y"), ("a", "z")], id="one coarse label"),
+    ],
+)
+def test_survives_odd_hierarchies(name, paths):
+    hierarchy = Hierarchy.from_names(paths)
+    method = build(name, hierarchy)
+    _, labels = batch(method, hierarchy)
+    check_survival(method, labels)
+
+
+def check_survival(method, labels):
+    features = torch.randn(len(labels), DIM, generator=torch.Generator().manual_seed(4))
+    features.requires_grad_()
+    loss = method(method.embed(features), labels)
+    loss.backward()
+    method.step(1)
+    gradients = [p.grad for p in [features, *method.parameters()] if p.grad is not None]
+    assert loss.isfinite()
+    assert all(gradient.isfinite().all() for gradient in gradients)
+
+
+def test_state_round_trip(name):
+    method = build(name)
+    features, labels = batch(method)
+    fit(method, features, labels, steps=25)
+    other = build(name, seed=7)
+    other.load_state_dict(method.state_dict())
+    first, second = (fit(copy.deepcopy(m), features, labels, steps=25) for m in (method, other))
+    assert torch.equal(first, second)
+
+
+def test_no_global_random_state(name):
+    before = torch.random.get_rng_state()
+    method = build(name)
+    fit(method, *batch(method), steps=3)
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_same_seed_same_method(name):
+    first, second, third = build(name), build(name), build(name, seed=1)
+    features, labels = batch(first)
+    assert loss_of(first, features, labels) == loss_of(second, features, labels)
+    if list(first.parameters()):
+        assert loss_of(first, features, labels) != loss_of(third, features, labels)
+
+
+def test_unknown_knob_is_rejected_with_the_nearest_name(name):
+    knob = next(iter(knobs_of(load_method(name))))
+    with pytest.raises(ConfigError, match=f"Unknown knob '{knob}x' of {name}.*'{knob}'"):
+        check_knobs(name, {f"{knob}x": 1.0})
+
+
+def test_every_knob_is_documented_and_has_a_published_value(name):
+    for knob in knobs_of(load_method(name)).values():
+        assert knob.about, knob.name
+        assert knob.check(name, knob.default) == knob.default
+    assert "References:" in (load_method(name).__doc__ or "")

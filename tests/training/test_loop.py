@@ -1,0 +1,221 @@
+"""A training is reproducible bit for bit, also when it is killed and resumed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from safetensors.torch import load_file
+
+from hsearch.errors import ConfigError, DivergedError
+from hsearch.results import FoldResult
+from hsearch.training.folder import RunFolder
+from hsearch.training.launch import train_locally
+from hsearch.training.loop import Report
+
+KILLED = """
+import json, os, signal, sys
+from pathlib import Path
+from hsearch.spec import FoldJob
+from hsearch.training import loop
+from hsearch.training.launch import train_locally
+
+class Killer(loop.Report):
+    def iteration(self, epoch, done, total):
+        if (epoch, done) == (int(sys.argv[3]), int(sys.argv[4])):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+if __name__ == "__main__":
+    job = FoldJob.from_dict(json.loads(sys.argv[1]))
+    train_locally(job, Killer(), Path(sys.argv[2]), int(sys.argv[5]))
+"""
+
+
+class Recorder(Report):
+    def __init__(self):
+        self.epochs = []
+        self.iterations = 0
+
+    def iteration(self, epoch, done, total):
+        self.iterations += 1
+
+    def epoch(self, record):
+        self.epochs.append(record.epoch)
+
+
+def outcome(path):
+    """All that must be equal between two runs: every weight, loss and metric, but no times."""
+    result = json.loads((path / "result.json").read_text())
+    for record in result["history"]:
+        del record["seconds"], record["images_per_second"]
+    files = {name: load_file(path / f"{name}.safetensors") for name in ("best", "last")}
+    return result, {
+        (file, key): tensor.numpy().tobytes()
+        for file, t in files.items()
+        for key, tensor in t.items()
+    }
+
+
+@pytest.fixture
+def finished(toy_job, tmp_path):
+    job = toy_job("hpl", method__update_period=3, schedule__epochs=3)
+    recorder = Recorder()
+    result = train_locally(job, recorder, tmp_path / "whole")
+    return job, tmp_path / "whole", recorder, result
+
+
+def test_reports_every_epoch_and_keeps_the_best(finished):
+    job, path, recorder, result = finished
+    assert recorder.epochs == [0, 1, 2, 3]
+    assert recorder.iterations == 3 * job.training.schedule.iterations_per_epoch
+    scores = [record.validation["map_at_r"] for record in result.history]
+    assert result.score == max(scores[1:]) == scores[result.best_epoch]
+    assert result.untrained["map_at_r"] == scores[0]
+    assert FoldResult.from_dict(json.loads((path / "result.json").read_text())) == result
+
+
+def test_two_runs_are_bit_identical(finished, tmp_path):
+    job, path, _, _ = finished
+    train_locally(job, Report(), tmp_path / "again")
+    assert outcome(tmp_path / "again") == outcome(path)
+
+
+def test_another_seed_is_another_run(finished, tmp_path, toy_job):
+    _, path, _, _ = finished
+    other = toy_job("hpl", method__update_period=3, schedule__epochs=3, seed=1)
+    train_locally(other, Report(), tmp_path / "other")
+    assert outcome(tmp_path / "other")[1] != outcome(path)[1]
+
+
+@pytest.mark.parametrize(("epoch", "iteration"), [(1, 2), (3, 1)])
+def test_killed_and_resumed_equals_uninterrupted(finished, tmp_path, epoch, iteration):
+    job, path, _, _ = finished
+    broken = tmp_path / "broken"
+    assert run_killed(job, broken, epoch, iteration) == -signal.SIGKILL
+    assert not (broken / "result.json").exists()
+    recorder = Recorder()
+    train_locally(job, recorder, broken)
+    assert recorder.epochs == list(range(epoch, 4))
+    assert outcome(broken) == outcome(path)
+
+
+def test_killed_while_a_checkpoint_is_written(finished, tmp_path):
+    """A torn temporary file beside whole checkpoints does no harm."""
+    job, path, _, _ = finished
+    broken = tmp_path / "broken"
+    run_killed(job, broken, 2, 1)
+    (broken / ".last.safetensors.tmp").write_bytes(b"torn")
+    train_locally(job, Report(), broken)
+    assert outcome(broken) == outcome(path)
+
+
+def run_killed(job, path, epoch, iteration, workers=1):
+    arguments = [json.dumps(job.to_dict()), str(path), str(epoch), str(iteration), str(workers)]
+    script = path.with_suffix(".py")
+    script.write_text(KILLED)
+    return subprocess.run([sys.executable, str(script), *arguments], timeout=120).returncode
+
+
+def test_finished_run_is_not_trained_again(finished):
+    job, path, _, result = finished
+    recorder = Recorder()
+    assert train_locally(job, recorder, path) == result
+    assert recorder.epochs == []
+
+
+def test_other_settings_are_refused_with_their_names(finished, toy_job):
+    _, path, _, _ = finished
+    other = toy_job("hpl", method__update_period=4, schedule__epochs=3)
+    with pytest.raises(ConfigError, match=r"other settings \(method.knobs.update_period\)"):
+        train_locally(other, Report(), path)
+
+
+def test_folder_with_other_files_is_refused(toy_job, tmp_path):
+    (tmp_path / "thesis.tex").write_text("precious")
+    with pytest.raises(ConfigError, match=r"thesis\.tex"):
+        train_locally(toy_job(), Report(), tmp_path)
+    assert (tmp_path / "thesis.tex").read_text() == "precious"
+
+
+def test_second_writer_is_refused(toy_job, tmp_path):
+    job = toy_job()
+    refused = pytest.raises(ConfigError, match=f"process {os.getpid()}")
+    with RunFolder(tmp_path / "run").claimed(job), refused:
+        train_locally(job, Report(), tmp_path / "run")
+
+
+def test_patience_stops_early_and_keeps_the_best(toy_job, tmp_path):
+    job = toy_job(
+        "proxy_nca",
+        schedule__epochs=30,
+        schedule__patience=1,
+        optimizer__lr__backbone=0.0,
+        optimizer__lr__proxies=0.0,
+        model__batch_norm="frozen",
+    )
+    result = train_locally(job, Report(), tmp_path / "run")
+    assert result.stopped == "patience"
+    assert (result.best_epoch, len(result.history)) == (1, 3)
+
+
+def test_evaluates_only_when_due_and_at_the_end(toy_job, tmp_path):
+    job = toy_job("proxy_nca", schedule__epochs=3, schedule__eval_every=2)
+    result = train_locally(job, Report(), tmp_path / "run")
+    assert [r.validation is not None for r in result.history] == [True, False, True, True]
+
+
+def test_warm_up_leaves_the_backbone_alone(toy_job, tmp_path):
+    job = toy_job("proxy_nca", schedule__epochs=1, schedule__warmup_epochs=1, seed=2)
+    train_locally(job, Report(), tmp_path / "warm")
+    weights = load_file(tmp_path / "warm" / "last.safetensors")
+    job = toy_job("proxy_nca", schedule__epochs=1, optimizer__lr__backbone=0.0, seed=2)
+    train_locally(job, Report(), tmp_path / "still")
+    still = load_file(tmp_path / "still" / "last.safetensors")
+    parameters = [k for k in weights if "backbone" in k and k.endswith(("weight", "bias"))]
+    assert parameters
+    assert all((weights[k] == still[k]).all() for k in parameters)
+    assert (weights["model.embedder.head.0.weight"] != still["model.embedder.head.0.weight"]).any()
+
+
+def test_divergence_is_an_error_that_says_where(toy_job, tmp_path):
+    job = toy_job("proxy_nca", optimizer__lr__backbone=1e30, optimizer__name="sgd")
+    with pytest.raises(DivergedError, match=r"iteration \d+ of epoch 1"):
+        train_locally(job, Report(), tmp_path / "run")
+
+
+def test_two_workers_train_a_whole_fold_and_leave_no_process(toy_job, tmp_path):
+    job = toy_job("hpl", method__update_period=3, optimizer__name="sgd")
+    one = train_locally(job, Report(), tmp_path / "one")
+    two = train_locally(job, Report(), tmp_path / "two", workers=2)
+    for a, b in zip(one.history[1:], two.history[1:], strict=True):
+        assert b.loss == pytest.approx(a.loss, rel=1e-4)
+    assert children() == []
+
+
+def test_two_workers_killed_and_resumed(toy_job, tmp_path):
+    job = toy_job("hpl", method__update_period=3)
+    train_locally(job, Report(), tmp_path / "whole", workers=2)
+    run_killed(job, tmp_path / "broken", 2, 2, workers=2)
+    train_locally(job, Report(), tmp_path / "broken", workers=2)
+    assert outcome(tmp_path / "broken") == outcome(tmp_path / "whole")
+
+
+def test_batch_must_divide_among_the_workers(toy_job, tmp_path):
+    with pytest.raises(ConfigError, match="multiple of the number of workers"):
+        train_locally(toy_job(), Report(), tmp_path / "run", workers=3)
+    assert not (tmp_path / "run").exists()
+
+
+def children() -> list[int]:
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        found = subprocess.run(
+            ["pgrep", "-P", str(os.getpid()), "-f", "spawn_main"], capture_output=True, text=True
+        ).stdout.split()
+        if not found:
+            return []
+        time.sleep(0.1)
+    return [int(pid) for pid in found]
