@@ -43,17 +43,18 @@ class ModelSpec(Spec):
     """The network that turns an image into a feature vector.
 
     Attributes:
-        backbone: Any timm name, such as `resnet50.tv_in1k`.
+        backbone: Any timm name, such as `resnet50.tv_in1k`, or `bn_inception`.
         backbone_args: Further arguments of `timm.create_model`.
-        weights: `pretrained` (timm's own), `random`, or the path of a safetensors or
+        weights: `pretrained` (on ImageNet), `random`, or the path of a safetensors or
             `weights_only` torch file.
         pooling: Of the spatial features; `avg+max` adds both; `token` is a transformer's own.
         head: `linear`, `layernorm-linear`, `mlp` (one hidden layer as wide as the features) or
             `none` (embedding = pooled features).
         head_init: Of the linear layers.
         embedding_dim: Length of an embedding; ignored by no head, so `none` forbids it.
-        batch_norm: `frozen` (statistics and affine parameters stay), `trained` (statistics of the
-            rank's own part of the batch) or `synchronised` (of the whole batch over all ranks).
+        batch_norm: `frozen` (normalises with the running statistics, which stay as they are),
+            `trained` (with the statistics of the rank's own part of the batch) or `synchronised`
+            (with those of the whole batch over all ranks). Scale and shift are always trained.
     """
 
     backbone: str

@@ -1,23 +1,25 @@
-"""Backbones by their timm names: the only file that knows timm."""
+"""Backbones by their names: any of timm, of which only this file knows, and `bn_inception`."""
 
-import socket
+import copy
+import difflib
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
-from urllib.request import getproxies
 
 import timm
 import torch
 from huggingface_hub import constants, try_to_load_from_cache
 from torch import Tensor, nn
 
-from hsearch.errors import ConfigError, did_you_mean
-from hsearch.models.weights import load_weights
+from hsearch.errors import ConfigError
+from hsearch.models import bn_inception
+from hsearch.models.weights import first_line, load_weights, reachable
 from hsearch.spec import ModelSpec
+
+OWN = "bn_inception"
 
 
 class Backbone(nn.Module):
-    """A timm network without its classifier.
+    """A network without its classifier.
 
     Attributes:
         num_features: Channels of its output.
@@ -25,9 +27,15 @@ class Backbone(nn.Module):
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__()
-        self.network = _create(spec)
+        self.network = _bn_inception(spec) if spec.backbone == OWN else _timm_network(spec)
         self.num_features = int(self.network.num_features)
         self.pooled = spec.pooling == "token"
+        if self.pooled and not hasattr(self.network, "num_prefix_tokens"):
+            raise ConfigError(
+                "`model.pooling: token` is a transformer's own pooling, but "
+                f"'{spec.backbone}' has none; choose avg, max or avg+max."
+            )
+        _drop_unused(self, _native_size(self.network, spec))
 
     def forward(self, images: Tensor) -> Tensor:
         """Maps (B, 3, H, W) images to (B, C, h, w) features; pooling `token` gives (B, C)."""
@@ -38,21 +46,38 @@ class Backbone(nn.Module):
         if features.ndim == 3:  # (B, tokens, C) of a transformer: a column of its patches
             prefix = getattr(self.network, "num_prefix_tokens", 0)
             return features[:, prefix:].transpose(1, 2).unsqueeze(-1)
-        if getattr(self.network, "output_fmt", "NCHW") == "NHWC":
+        if features.shape[1] != self.num_features:  # (B, h, w, C)
             return features.permute(0, 3, 1, 2)
         return features
 
 
-def _create(spec: ModelSpec) -> Any:  # noqa: ANN401 (timm is untyped)
-    name = spec.backbone
-    if not timm.is_model(name.split(".")[0]):
-        near = did_you_mean(name, timm.list_models()).rpartition(".")[2] or ""
-        raise ConfigError(f"timm has no model called '{name}'.{' ' * bool(near)}{near.strip()}")
-    pooling = {} if spec.pooling == "token" else {"global_pool": ""}
-    arguments: dict[str, Any] = {"num_classes": 0, **pooling, **spec.backbone_args}
+def build_backbone(spec: ModelSpec, seed: int) -> Backbone:
+    """Returns the backbone of a spec; random weights follow from the seed alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return Backbone(spec)
+
+
+def _bn_inception(spec: ModelSpec) -> Any:  # noqa: ANN401 (as timm's networks, which are untyped)
+    if spec.backbone_args:
+        raise ConfigError(f"'{OWN}' takes no `model.backbone_args`, but got {spec.backbone_args}.")
+    network = bn_inception.BNInception()
     if spec.weights == "pretrained":
-        return _create_pretrained(name, arguments)
-    network: Any = timm.create_model(name, pretrained=False, **arguments)
+        bn_inception.load_pretrained(network)
+    elif spec.weights != "random":
+        load_weights(network, Path(spec.weights), ignore=(bn_inception.CLASSIFIER,))
+    return network
+
+
+def _timm_network(spec: ModelSpec) -> Any:  # noqa: ANN401
+    name = spec.backbone
+    if not timm.is_model(name.partition(".")[0]):
+        near = difflib.get_close_matches(name, [*timm.list_models(), OWN], n=1)
+        hint = f" Did you mean '{near[0]}'?" if near else ""
+        raise ConfigError(f"There is no backbone called '{name}'.{hint} All names of timm serve.")
+    if spec.weights == "pretrained":
+        return _pretrained(spec)
+    network = _create(spec, pretrained=False)
     if spec.weights != "random":
         classifier = network.pretrained_cfg.get("classifier") or ()
         names = (classifier,) if isinstance(classifier, str) else tuple(classifier)
@@ -60,7 +85,21 @@ def _create(spec: ModelSpec) -> Any:  # noqa: ANN401 (timm is untyped)
     return network
 
 
-def _create_pretrained(name: str, arguments: dict[str, Any]) -> Any:  # noqa: ANN401
+def _create(spec: ModelSpec, *, pretrained: bool) -> Any:  # noqa: ANN401
+    pooling = {} if spec.pooling == "token" else {"global_pool": ""}
+    arguments: dict[str, Any] = {"num_classes": 0, **pooling, **spec.backbone_args}
+    try:
+        return timm.create_model(spec.backbone, pretrained=pretrained, **arguments)
+    except (TypeError, RuntimeError, AssertionError) as error:
+        given = f" with the arguments {spec.backbone_args}" if spec.backbone_args else ""
+        raise ConfigError(
+            f"timm cannot make '{spec.backbone}'{given} for pooling '{spec.pooling}': "
+            f"{first_line(error)}; see `model.backbone_args` and `model.pooling`."
+        ) from error
+
+
+def _pretrained(spec: ModelSpec) -> Any:  # noqa: ANN401
+    name = spec.backbone
     if not timm.is_model_pretrained(name):
         raise ConfigError(
             f"timm has no pretrained weights for '{name}'. Choose a name with a tag, such as "
@@ -69,13 +108,13 @@ def _create_pretrained(name: str, arguments: dict[str, Any]) -> Any:  # noqa: AN
         )
     repository = str(getattr(timm.get_pretrained_cfg(name), "hf_hub_id", ""))
     try:
-        if not (_cached(repository) or _hub_reachable()):
+        if not (_cached(repository) or reachable(constants.ENDPOINT)):
             raise FileNotFoundError("no network")
-        return timm.create_model(name, pretrained=True, **arguments)
+        return _create(spec, pretrained=True)
     except OSError as error:
         raise ConfigError(
             f"The pretrained weights of '{name}' are not on this machine and could not be "
-            f"downloaded ({str(error).splitlines()[0]}). With network access, run "
+            f"downloaded ({first_line(error)}). With network access, run "
             f"`python -c \"import timm; timm.create_model('{name}', pretrained=True)\"` once; "
             f"without, copy `model.safetensors` of the Hugging Face repository '{repository}' "
             "here and add `--set model.weights=FILE`; or train from scratch with "
@@ -88,20 +127,20 @@ def _cached(repository: str) -> bool:
     return any(isinstance(try_to_load_from_cache(repository, file), str) for file in files)
 
 
-def _hub_reachable() -> bool:
-    """Asks once, for a few seconds: without network the hub's client retries for a minute."""
-    if getproxies():
-        return True
-    host = urlsplit(constants.ENDPOINT).hostname or ""
-    try:
-        socket.create_connection((host, 443), timeout=5).close()
-    except OSError:
-        return False
-    return True
+def _native_size(network: Any, spec: ModelSpec) -> int:  # noqa: ANN401
+    """Side of the square images that a network takes in any case."""
+    native = getattr(network, "pretrained_cfg", {}).get("input_size", (3, 224, 224))[-1]
+    return int(spec.backbone_args.get("img_size", native))
 
 
-def build_backbone(spec: ModelSpec, seed: int) -> Backbone:
-    """Returns the backbone of a spec; random weights follow from the seed alone."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return Backbone(spec)
+def _drop_unused(backbone: Backbone, size: int) -> None:
+    """Removes parameters that take no part in the features, such as the norm of timm's own head.
+
+    They would never get a gradient, which DistributedDataParallel refuses.
+    """
+    ghost = copy.deepcopy(backbone).to("meta").eval()  # shapes and gradients, but no arithmetic
+    ghost(torch.zeros(1, 3, size, size, device="meta")).sum().backward()
+    for name, parameter in ghost.named_parameters():
+        if parameter.grad is None:
+            owner, _, leaf = name.rpartition(".")
+            backbone.get_submodule(owner).register_parameter(leaf, None)

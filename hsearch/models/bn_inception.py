@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, hub, nn
 
 from hsearch.errors import ConfigError
-from hsearch.models.weights import load_weights, reachable
+from hsearch.models.weights import first_line, load_weights, reachable
 
 WEIGHTS_FILE = "bn_inception-52deb4733.pth"
 WEIGHTS_URL = f"http://data.lip6.fr/cadene/pretrainedmodels/{WEIGHTS_FILE}"
@@ -129,7 +129,7 @@ def load_pretrained(network: BNInception) -> None:
         except (OSError, RuntimeError) as error:
             raise ConfigError(
                 "The pretrained weights of 'bn_inception' are not on this machine and could not "
-                f"be downloaded ({str(error).splitlines()[0]}). Copy {WEIGHTS_URL} here and add "
+                f"be downloaded ({first_line(error)}). Copy {WEIGHTS_URL} here and add "
                 f"`--set model.weights={WEIGHTS_FILE}`; or train from scratch with "
                 "`--set model.weights=random`."
             ) from error

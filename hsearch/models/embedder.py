@@ -5,13 +5,19 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from hsearch.distributed import all_reduce_sum, world_size
+from hsearch.errors import ConfigError
 from hsearch.models.backbone import build_backbone
 from hsearch.models.heads import build_head, pool
+from hsearch.models.weights import first_line
 from hsearch.spec import ModelSpec
 
 
 class Embedder(nn.Module):
     """Maps images to the features that a method embeds.
+
+    Frozen batch norm means what it does in the Reality Check, in HAPPIER and, after its warm-up,
+    in Proxy-Anchor: training normalises with the running statistics and leaves them as they are,
+    while scale and shift are trained like any other weight of the backbone.
 
     Args:
         spec: Of the network.
@@ -36,7 +42,7 @@ class Embedder(nn.Module):
         return features if self.head is None else self.head(pool(features, self.pooling))
 
     def train(self, mode: bool = True) -> "Embedder":
-        """Sets the mode; frozen batch norm always uses its running statistics."""
+        """Sets the mode; frozen batch norm stays in evaluation mode."""
         super().train(mode)
         if self.batch_norm == "frozen":
             for module in self.backbone.modules():
@@ -48,8 +54,15 @@ class Embedder(nn.Module):
         """Returns the shape of one item of the output for square images of that size."""
         was_training = self.training
         self.eval()
-        with torch.no_grad():
-            output = self(next(self.parameters()).new_zeros(1, 3, image_size, image_size))
+        try:
+            with torch.no_grad():
+                output = self(next(self.parameters()).new_zeros(1, 3, image_size, image_size))
+        except (AssertionError, RuntimeError, ValueError) as error:
+            raise ConfigError(
+                f"The backbone cannot take images of {image_size} pixels ({first_line(error)}); "
+                "change `image.crop`, or a transformer's own size with "
+                "`--set model.backbone_args.img_size=N`."
+            ) from error
         self.train(was_training)
         return tuple(output.shape[1:])
 
@@ -99,7 +112,8 @@ class _Synchronised(_BatchNorm):
             return
         assert self.num_batches_tracked is not None
         self.num_batches_tracked += 1
-        momentum = self.momentum or 1.0 / float(self.num_batches_tracked)
+        average = 1.0 / float(self.num_batches_tracked)
+        momentum = average if self.momentum is None else self.momentum
         self.running_mean.lerp_(mean.to(self.running_mean), momentum)
         self.running_var.lerp_(variance.to(self.running_var), momentum)
 

@@ -27,6 +27,7 @@ _UNREADABLE = (
     TypeError,
     LookupError,
     AttributeError,
+    AssertionError,
 )
 
 
@@ -71,6 +72,11 @@ def reachable(url: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def first_line(error: BaseException) -> str:
+    """Returns what an error says in one line without its final stop."""
+    return str(error).partition("\n")[0].rstrip(".") or type(error).__name__
 
 
 def _differences(state: dict[str, Tensor], own: dict[str, Tensor]) -> list[str]:
