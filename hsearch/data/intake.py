@@ -3,8 +3,9 @@
 import hashlib
 import os
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
@@ -60,22 +61,24 @@ def take_in(
     check_depths(records)
     records = _consistent(records)
     entries: list[Entry] = []
-    for record, outcome in _encoded(records, size):
-        if isinstance(outcome, Problem):
-            problems.append(outcome)
-        else:
-            image, sha256 = outcome
-            offset = spool.tell()
-            spool.write(image.data)
-            entries.append(
-                Entry(record, offset, len(image.data), image.height, image.width, sha256)
-            )
-        if progress:
-            progress(len(entries) + len(problems), len(items))
+    with bombs_are_errors(), closing(_encoded(records, size)) as outcomes:
+        for record, outcome in outcomes:
+            if isinstance(outcome, Problem):
+                problems.append(outcome)
+            else:
+                entries.append(_spooled(spool, record, *outcome))
+            if progress:
+                progress(len(entries) + len(problems), len(items))
     entries = _without_singles(entries, problems)
     entries.sort(key=lambda entry: (entry.record.class_key, entry.record.id))
     classes = len({entry.record.labels for entry in entries})
     return entries, Report(len(entries), classes, tuple(problems), _duplicates(entries))
+
+
+def _spooled(spool: BinaryIO, record: Record, image: EncodedImage, sha256: bytes) -> Entry:
+    offset = spool.tell()
+    spool.write(image.data)
+    return Entry(record, offset, len(image.data), image.height, image.width, sha256)
 
 
 def _unique(records: list[Record], problems: list[Problem]) -> list[Record]:
@@ -101,11 +104,11 @@ def _consistent(records: list[Record]) -> list[Record]:
 
 def _encoded(
     records: list[Record], size: int | None
-) -> Iterator[tuple[Record, tuple[EncodedImage, bytes] | Problem]]:
+) -> Generator[tuple[Record, tuple[EncodedImage, bytes] | Problem], None, None]:
     """Yields each record's image in order; only a few images per core are in memory at a time."""
     workers = os.cpu_count() or 1
     waiting: _Waiting = deque()
-    with bombs_are_errors(), ThreadPoolExecutor(workers) as pool:
+    with ThreadPoolExecutor(workers) as pool:
         try:
             for record in records:
                 waiting.append((record, pool.submit(_encode, record, size)))

@@ -5,7 +5,6 @@ Where it does not fit the stated share of memory, images are decoded at every ac
 """
 
 import hashlib
-import io
 import logging
 import os
 import shutil
@@ -15,19 +14,16 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from PIL import Image
-from torchvision.io import ImageReadMode, decode_jpeg
 
+from hsearch.data.decoding import decode
 from hsearch.data.files import locked, replacing
-from hsearch.data.images import FORMATS, resized_size
+from hsearch.data.images import resized_size
 from hsearch.data.library import data_folder
 from hsearch.data.store import Store
 from hsearch.data.transforms import resize
 from hsearch.errors import DatasetError
 
 logger = logging.getLogger(__name__)
-
-_JPEG_START = b"\xff\xd8\xff"
 
 
 class Pixels:
@@ -158,17 +154,6 @@ def open_pixels(
     except OSError as error:
         logger.warning("decoded cache not used folder=%s reason=%s", folder, error)
     return pixels
-
-
-def decode(data: memoryview | bytes) -> torch.Tensor:
-    """Returns the pixels of a JPEG, PNG or WEBP file of a store: uint8 (3, H, W), RGB."""
-    if data[:3] == _JPEG_START:
-        encoded = torch.frombuffer(bytearray(data), dtype=torch.uint8)
-        image: torch.Tensor = decode_jpeg(encoded, ImageReadMode.RGB)
-        return image
-    with Image.open(io.BytesIO(data), formats=FORMATS) as opened:
-        pixels = np.array(opened.convert("RGB"))
-    return torch.from_numpy(pixels).permute(2, 0, 1)
 
 
 def physical_memory() -> int:

@@ -127,7 +127,7 @@ class Store:
             raise IndexError(f"Row {row} is not in 0..{len(self) - 1}.")
         chunk = int(np.searchsorted(self._starts, row, side="right")) - 1
         image = self._images[chunk][row - int(self._starts[chunk])]
-        return memoryview(image.as_buffer())
+        return memoryview(image.as_buffer()).cast("B")
 
     def sizes(self, rows: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Returns heights and widths of the given rows, in pixels."""

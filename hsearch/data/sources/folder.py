@@ -39,7 +39,11 @@ def _walk(
     root: Path, folder: Path, parents: tuple[str, ...]
 ) -> Iterator[tuple[str, ...] | Problem]:
     """Yields the relative path of every file as a tuple of names."""
-    entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:
+        yield Problem("/".join(parents) or str(folder), "unreadable folder")
+        return
     visible = [entry for entry in entries if not entry.name.startswith(".")]
     if not visible and parents:
         yield Problem("/".join(parents), "empty folder")

@@ -1,0 +1,92 @@
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hsearch.data.records import Problem, Record
+from hsearch.data.sources.table import records
+from hsearch.errors import DatasetError
+
+
+def read(path, text):
+    path = path / "table.csv"
+    path.write_text(text, encoding="utf-8")
+    return list(records(path))
+
+
+def test_one_level(tmp_path):
+    rows = read(tmp_path, "path,label\na/1.jpg,cat\n/b/2.jpg,dog\n")
+    assert rows == [
+        Record("a/1.jpg", tmp_path / "a/1.jpg", ("cat",)),
+        Record("/b/2.jpg", tmp_path / "/b/2.jpg", ("dog",)),
+    ]
+
+
+def test_many_levels_and_all_columns(tmp_path):
+    text = "level_1,level_0,path,id,split,is_query,is_gallery,extra\n"
+    text += "coupe,bmw,1.jpg,x,test,True,0,9\n"
+    assert read(tmp_path, text) == [
+        Record("x", tmp_path / "1.jpg", ("bmw", "coupe"), "test", True, False)
+    ]
+
+
+def test_integer_labels_give_the_order_of_classes(tmp_path):
+    rows = read(tmp_path, "path,label\na,10\nb,9\nc,-1\n")
+    assert [row.order for row in rows] == [10, 9, -1]
+    rows = read(tmp_path, "path,level_0,level_1\na,x,10\nb,y,9\n")
+    assert [row.order for row in rows] == [10, 9]
+    rows = read(tmp_path, "path,label\na,10\nb,nine\n")
+    assert [row.order for row in rows] == [0, 0]
+
+
+def test_validation_is_held_out_only_in_tables_of_queries_and_gallery(tmp_path):
+    marked = "path,label,split,is_query,is_gallery\na,1,train,,\nb,2,validation,1,1\n"
+    assert [row.split for row in read(tmp_path, marked)] == ["train", "test"]
+    assert [row.split for row in read(tmp_path, marked + "c,3,test,1,1\n")][1] == "val"
+    plain = "path,label,split\na,1,train\nb,2,validation\n"
+    assert [row.split for row in read(tmp_path, plain)] == ["train", "val"]
+
+
+def test_empty_marks_count_as_yes(tmp_path):
+    (row,) = read(tmp_path, "path,label,split,is_query,is_gallery\na,1,train,,\n")
+    assert (row.is_query, row.is_gallery) == (True, True)
+
+
+def test_rows_without_path_or_label_are_problems(tmp_path):
+    rows = read(tmp_path, "path,label\n,cat\nb,\nc,dog\n")
+    reason = "row without path or label"
+    assert rows[:2] == [Problem("row 1", reason), Problem("row 2", reason)]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no rows"),
+        ("path,label\n", "no rows"),
+        ("file,label\na,b\n", "needs the column `path`"),
+        ("path,class\na,b\n", "either `label` or `level_0`"),
+        ("path,label,level_0\na,b,c\n", "either `label` or `level_0`"),
+        ("path,level_0,level_2\na,b,c\n", "have a gap"),
+        ("path,label,is_query\na,b,maybe\n", "row 1 has 'maybe'"),
+        ('path,label\n"a,b\n', "cannot be read as UTF-8 CSV"),
+    ],
+)
+def test_wrong_tables_are_named(tmp_path, text, message):
+    with pytest.raises(DatasetError, match=message):
+        read(tmp_path, text)
+
+
+def test_parquet_reads_as_csv(tmp_path):
+    path = tmp_path / "table.parquet"
+    columns = {"path": ["a", "b"], "label": [3, 12], "is_query": [True, None]}
+    pq.write_table(pa.table(columns), path)
+    assert list(records(path)) == [
+        Record("a", tmp_path / "a", ("3",), order=3),
+        Record("b", tmp_path / "b", ("12",), order=12),
+    ]
+
+
+@pytest.mark.parametrize("name", ["bad.csv", "bad.parquet"])
+def test_unreadable_tables_are_named(tmp_path, name):
+    (tmp_path / name).write_bytes(b"\xff\xfe\x00path")
+    with pytest.raises(DatasetError, match="cannot be read"):
+        list(records(tmp_path / name))

@@ -1,0 +1,102 @@
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+from torchvision.transforms import Resize
+
+from hsearch.data.images import BadImageError, prepare_image, resized_size
+from tests.data.toy import encode, photo
+
+
+def pixels(data: bytes) -> np.ndarray:
+    return np.asarray(Image.open(io.BytesIO(data)).convert("RGB")).astype(int)
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
+@pytest.mark.parametrize("size", [None, 40, 256])
+def test_bytes_are_kept_where_no_pixel_must_change(kind, size):
+    data = encode(photo(0), kind)
+    prepared = prepare_image(data, size)
+    assert (prepared.data, prepared.height, prepared.width) == (data, 40, 60)
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "P"])
+def test_opaque_images_of_few_colours_are_kept(mode):
+    data = encode(photo(0).convert(mode), "PNG")
+    assert prepare_image(data, None).data == data
+
+
+@pytest.mark.parametrize(("kind", "stored"), [("JPEG", "JPEG"), ("PNG", "PNG"), ("WEBP", "JPEG")])
+def test_large_images_shrink_to_the_short_side(kind, stored):
+    prepared = prepare_image(encode(photo(0, 120, 90), kind), 30)
+    assert (prepared.height, prepared.width) == (40, 30)
+    image = Image.open(io.BytesIO(prepared.data))
+    assert (image.format, image.size) == (stored, (30, 40))
+
+
+def test_shrinking_equals_torchvision_on_pillow_images():
+    image = photo(3, 123, 77)
+    prepared = prepare_image(encode(image, "PNG"), 50)
+    assert np.array_equal(pixels(prepared.data), np.asarray(Resize(50)(image)))
+
+
+@pytest.mark.parametrize(("height", "width"), [(375, 500), (500, 375), (256, 256), (17, 3)])
+def test_sizes_are_torchvision_sizes(height, width):
+    expected = Resize(256)(Image.new("RGB", (width, height))).size
+    assert resized_size(height, width, 256) == expected[::-1]
+
+
+def test_orientation_is_applied():
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    prepared = prepare_image(encode(photo(0), "PNG", exif=exif), None)
+    assert (prepared.height, prepared.width) == (60, 40)
+    assert np.array_equal(pixels(prepared.data), np.rot90(np.asarray(photo(0)), k=-1))
+
+
+def test_transparency_is_laid_on_white():
+    image = photo(0).convert("RGBA")
+    image.putalpha(0)
+    assert (pixels(prepare_image(encode(image, "PNG"), None).data) == 255).all()
+
+
+def test_sixteen_bits_become_eight():
+    wide = (np.arange(40 * 60).reshape(40, 60) * 27).astype(np.uint16)
+    prepared = prepare_image(encode(Image.fromarray(wide), "PNG"), None)
+    assert np.array_equal(pixels(prepared.data)[..., 0], wide >> 8)
+
+
+def test_cmyk_becomes_rgb():
+    prepared = prepare_image(encode(photo(0).convert("CMYK"), quality=100), None)
+    assert Image.open(io.BytesIO(prepared.data)).mode == "RGB"
+    assert np.abs(pixels(prepared.data) - np.asarray(photo(0)).astype(int)).mean() < 5
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "not a JPEG"),
+        (b"plain text", "not a JPEG"),
+        (encode(photo(0), "GIF"), "not a JPEG"),
+        (encode(photo(0))[:-200], "truncated"),
+        (encode(photo(0), "PNG")[:-200], "truncated"),
+        (encode(photo(0), "WEBP")[:-60], "truncated"),
+    ],
+)
+def test_bad_images_are_named(data, reason):
+    with pytest.raises(BadImageError, match=reason):
+        prepare_image(data, None)
+
+
+@pytest.mark.parametrize("factor", [1, 3])
+def test_a_bomb_is_bad_below_and_above_pillows_own_error(monkeypatch, factor):
+    data = encode(Image.new("L", (100, 100)), "PNG")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 9_999 // factor)
+    with pytest.raises(BadImageError, match="decompression bomb"):
+        prepare_image(data, None)
+
+
+def test_a_missing_file_is_bad(tmp_path):
+    with pytest.raises(BadImageError, match="missing"):
+        prepare_image(tmp_path / "none.jpg", None)

@@ -1,0 +1,132 @@
+import multiprocessing
+import os
+from pathlib import Path
+
+import pytest
+
+from hsearch.data.library import data_folder, open_data, prepare, prepared_names, store_path
+from hsearch.data.sources import available_sources, load_source
+from hsearch.errors import DatasetError
+from tests.data.toy import tree
+
+CLASSES = [f"group-{i % 2}/class-{i}" for i in range(4)]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    path = tmp_path / "data"
+    monkeypatch.setenv("HSEARCH_DATA", str(path))
+    return path
+
+
+def test_the_folder_follows_the_environment(folder, monkeypatch):
+    assert data_folder() == folder
+    monkeypatch.delenv("HSEARCH_DATA")
+    assert data_folder() == Path.home() / ".cache" / "hsearch"
+
+
+def test_own_data_are_opened_by_name_and_by_path(tmp_path, folder):
+    report = prepare("mine", tree(tmp_path / "images", CLASSES))
+    assert (report.images, report.classes) == (12, 4)
+    assert prepared_names() == ["mine"]
+    store = open_data("mine")
+    assert store.name == "mine"
+    assert store.provenance["source"] == "folder"
+    assert store.provenance["from"] == str((tmp_path / "images").resolve())
+    assert open_data(str(store_path("mine"))).digest == store.digest
+    assert [path.name for path in folder.iterdir()] == ["mine.arrow"]
+
+
+def test_the_same_input_gives_the_same_bytes(tmp_path):
+    images = tree(tmp_path / "images", CLASSES)
+    prepare("mine", images)
+    before = store_path("mine").read_bytes()
+    prepare("mine", images, force=True)
+    assert store_path("mine").read_bytes() == before
+
+
+def test_an_existing_name_needs_force(tmp_path):
+    images = tree(tmp_path / "images", CLASSES)
+    prepare("mine", images)
+    with pytest.raises(DatasetError, match="--force"):
+        prepare("mine", images)
+
+
+def test_a_failed_replacement_keeps_the_old_store(tmp_path, folder):
+    images = tree(tmp_path / "images", CLASSES)
+    prepare("mine", images)
+    before = store_path("mine").read_bytes()
+    (images / "group-0" / "class-0" / "bad.jpg").write_bytes(b"text")
+    with pytest.raises(DatasetError, match="--skip-bad"):
+        prepare("mine", images, force=True)
+    assert store_path("mine").read_bytes() == before
+    assert len(list(folder.iterdir())) == 1
+
+
+def test_a_table_is_known_by_its_suffix(tmp_path):
+    tree(tmp_path, CLASSES)
+    lines = [f"{name}/{i}.jpg,{name}" for name in CLASSES for i in range(3)]
+    (tmp_path / "t.csv").write_text("\n".join(["path,label", *lines]))
+    prepare("mine", tmp_path / "t.csv")
+    assert open_data("mine").provenance["source"] == "table"
+
+
+def test_an_unknown_name_says_what_there_is(tmp_path):
+    prepare("mine", tree(tmp_path / "images", CLASSES))
+    with pytest.raises(DatasetError, match=r"glyphs, mine.*'mine'\?.*hsearch data prepare mina"):
+        open_data("mina")
+    with pytest.raises(DatasetError, match="does not exist"):
+        open_data(str(tmp_path / "none.arrow"))
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "..", ".hidden", "a b", "ä", "-x"])
+def test_names_are_plain(name):
+    with pytest.raises(DatasetError, match="letters, digits"):
+        store_path(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "message"),
+    [
+        ("mine", None, "--from PATH"),
+        ("mine", "none", "does not exist"),
+        ("mine", "none.csv", "does not exist"),
+        ("mine", "file.txt", "a folder, a .csv or a .parquet"),
+        ("glyphs", "file.txt", "leave --from away"),
+    ],
+)
+def test_wrong_paths_are_named(tmp_path, folder, name, path, message):
+    (tmp_path / "file.txt").write_text("")
+    with pytest.raises(DatasetError, match=message):
+        prepare(name, tmp_path / path if path else None)
+    assert not list(folder.glob("*"))
+
+
+def _digest(folder: Path) -> None:
+    os.environ["HSEARCH_DATA"] = str(folder)
+    (folder.parent / f"{os.getpid()}.digest").write_text(open_data("glyphs").digest)
+
+
+def test_processes_that_start_at_once_prepare_glyphs_once(tmp_path, folder):
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=_digest, args=(folder,)) for _ in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0]
+    assert len({path.read_text() for path in tmp_path.glob("*.digest")}) == 1
+    assert [path.name for path in folder.iterdir()] == ["glyphs.arrow"]
+
+
+def test_every_source_says_what_it_reads():
+    assert {"folder", "glyphs", "table"} <= set(available_sources())
+    for name in available_sources():
+        source = load_source(name)
+        assert len(source.about) > 20
+        assert source.needs_path == (name != "glyphs")
+
+
+def test_an_unknown_source_is_named():
+    with pytest.raises(DatasetError, match="Did you mean 'glyphs'"):
+        load_source("glyph")
