@@ -2,7 +2,8 @@
 
 import os
 
-os.environ.setdefault("OMP_NUM_THREADS", "2")
+# Threads that wait must not spin: tests start several processes on few cores.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import io
 from collections.abc import Callable, Iterator

@@ -35,7 +35,7 @@ def load_method(name: str) -> type[Method]:
     return loss
 
 
-def check_knobs(name: str, values: Mapping[str, KnobValue]) -> dict[str, KnobValue]:
+def check_knobs(name: str, values: Mapping[str, object]) -> dict[str, KnobValue]:
     """Returns the values of all knobs: the given ones checked, the published ones elsewhere."""
     knobs = knobs_of(load_method(name))
     for given in values:

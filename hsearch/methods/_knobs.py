@@ -29,7 +29,7 @@ class Knob:
     choices: tuple[str, ...] | None
     about: str
 
-    def check(self, method: str, value: KnobValue) -> KnobValue:
+    def check(self, method: str, value: object) -> KnobValue:
         """Returns the value as the knob's type, or raises a ConfigError."""
         if self.choices is not None and value not in self.choices:
             raise ConfigError(
@@ -38,7 +38,7 @@ class Knob:
             )
         if self.type is float and type(value) is int:
             return float(value)
-        if type(value) is not self.type:
+        if not isinstance(value, bool | int | float | str) or type(value) is not self.type:
             raise ConfigError(
                 f"Knob '{self.name}' of {method} must be of type {self.type.__name__}, "
                 f"but got {value!r}."

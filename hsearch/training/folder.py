@@ -10,10 +10,10 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from hsearch.errors import ConfigError, DatasetError
+from hsearch.errors import ConfigError, DatasetError, HsearchError
 from hsearch.results import FoldResult
 from hsearch.spec import FoldJob, Spec
 from hsearch.training.checkpoint import write_atomically
@@ -51,7 +51,11 @@ class RunFolder:
             lock.write(str(os.getpid()))
             lock.flush()
             self._accept(job)
-            yield
+            try:
+                yield
+            except HsearchError:
+                self._leave_if_nothing_was_trained()
+                raise
 
     def _accept(self, job: FoldJob) -> None:
         if not self.job.exists():
@@ -68,6 +72,13 @@ class RunFolder:
                 f"{self.path} holds a run with other settings ({different}); repeat those to "
                 "resume it, or give another folder with `--out`."
             )
+
+    def _leave_if_nothing_was_trained(self) -> None:
+        if not self.last.exists():
+            self.job.unlink(missing_ok=True)
+            (self.path / ".lock").unlink()
+            with suppress(OSError):
+                self.path.rmdir()
 
     def finished(self) -> FoldResult | None:
         """Returns the result if training has ended."""

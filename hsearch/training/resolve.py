@@ -35,9 +35,7 @@ def resolve_job(
     """
     kind = load_method(method)
     knobs = {key.removeprefix("method."): v for key, v in settings.items() if _is_knob(key)}
-    checked = check_knobs(
-        method, {name: value for name, value in knobs.items() if value is not None}
-    )
+    checked = check_knobs(method, knobs)
     training = load_recipe(recipe, {k: v for k, v in settings.items() if not _is_knob(k)})
     rates = learning_rates(training.optimizer, kind)
     for key in settings:

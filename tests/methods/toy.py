@@ -1,5 +1,7 @@
 """A small labelled batch on which every method can be tried."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -15,7 +17,7 @@ HIERARCHY = Hierarchy.from_names(
 )
 
 
-def build(name: str, hierarchy: Hierarchy = HIERARCHY, seed: int = 0, **knobs: object) -> Method:
+def build(name: str, hierarchy: Hierarchy = HIERARCHY, seed: int = 0, **knobs: object) -> Any:
     setting = Setting(hierarchy, (DIM,), DIM, torch.Generator().manual_seed(seed))
     return load_method(name)(setting, **knobs)
 

@@ -1,0 +1,132 @@
+"""`hsearch train` and `hsearch evaluate` as a user runs them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from click.testing import CliRunner
+
+from hsearch.cli.main import main
+from hsearch.training.checkpoint import read_notes
+
+TINY = [
+    *("--set", "image.resize=16", "--set", "image.crop=16", "--set", "model.embedding_dim=16"),
+    *("--set", "batch.size=16", "--set", "schedule.iterations_per_epoch=4"),
+]
+
+
+def hsearch(*arguments):
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def run(toy_store, tmp_path):
+    out = tmp_path / "run"
+    command = ["train", "--method", "hpl", "--data", toy_store.path, "--epochs", 2, "--out", out]
+    return out, [*command, *TINY]
+
+
+def test_train_shows_every_epoch_and_writes_the_result(run):
+    out, command = run
+    result = hsearch(*command, "--set", "method.update_period=3")
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    assert lines[0].startswith("hpl on ")
+    assert [line.split()[:2] for line in lines[1:4]] == [["epoch", f"{n}/2"] for n in range(3)]
+    assert "untrained" in lines[1]
+    assert "MAP@R" in lines[2]
+    written = json.loads((out / "result.json").read_text())
+    assert written["job"]["method"]["knobs"]["update_period"] == 3
+    assert written["job"]["training"]["recipe"] == "small"
+    assert f"{written['score']:.4f}" in result.output
+    assert sorted(p.name for p in out.iterdir() if not p.name.startswith(".")) == [
+        "best.safetensors", "job.json", "last.safetensors", "result.json",
+    ]  # fmt: skip
+
+
+def test_evaluate_scores_validation_and_test_classes_at_every_level(run):
+    out, command = run
+    hsearch(*command)
+    scored = {}
+    for part in ("validation", "test"):
+        result = hsearch("evaluate", out, "--on", part, "--json")
+        assert result.exit_code == 0, result.output
+        scored[part] = json.loads(result.output)["metrics"]
+    kept = json.loads((out / "result.json").read_text())["validation"]
+    assert {key: scored["validation"][key] for key in kept} == pytest.approx(kept)
+    assert "level_0/map_at_r" in scored["test"]
+    table = hsearch("evaluate", out)
+    assert "map_at_r" in table.output.lower()
+    assert f"{kept['map_at_r']:.4f}" in table.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--method", "hlp"], "Did you mean 'hpl'"),
+        (["--method", "hpl", "--set", "method.update_perod=3"], "Did you mean 'update_period'"),
+        (["--method", "hpl", "--set", "method.base"], "must look like a.b=c"),
+        (["--method", "hpl", "--data", "carz"], "no prepared data 'carz'"),
+        (["--method", "hpl", "--recipe", "huge"], "Unknown recipe 'huge'"),
+        (["--method", "hpl", "--set", "model.backbone=resnet5"], "no backbone called 'resnet5'"),
+        (["--method", "hpl", "--set", "model.weights=no.safetensors"], "there is no file"),
+        (["--method", "hpl", "--workers", "7"], "multiple of the number of workers"),
+    ],
+)
+def test_wrong_input_is_one_sentence_and_leaves_nothing(arguments, sentence, toy_store, tmp_path):
+    data = [] if "--data" in arguments else ["--data", toy_store.path]
+    out = tmp_path / "run"
+    result = hsearch("train", *arguments, *data, "--out", out, *TINY)
+    assert result.exit_code == 2, result.output
+    assert sentence in result.output
+    assert "Traceback" not in result.output
+    assert not out.exists()
+
+
+def test_evaluate_without_a_run_is_a_sentence(tmp_path):
+    result = hsearch("evaluate", tmp_path)
+    assert result.exit_code == 2
+    assert "not a folder that `hsearch train` has written" in result.output
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_ctrl_c_keeps_whole_epochs_and_the_same_command_goes_on(run, workers):
+    out, command = run
+    long = [str(part) for part in command]
+    long[long.index("--epochs") + 1] = "12"
+    full = [sys.executable, "-m", "hsearch", *long, "--workers", str(workers)]
+    process = subprocess.Popen(
+        full, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    last = out / "last.safetensors"
+    wait_for(lambda: last.exists() and len(history(last)) > 2, process)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: the whole group gets it
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, output + errors
+    assert "Traceback" not in errors, errors
+    assert "Run the same command again" in output
+    again = subprocess.run(full, capture_output=True, text=True, timeout=240)
+    assert again.returncode == 0, again.stderr
+    epochs = [line.split()[1] for line in again.stdout.splitlines() if line.startswith("epoch")]
+    assert epochs[-1] == "12/12"
+    assert len(epochs) <= 10
+    records = json.loads((out / "result.json").read_text())["history"]
+    assert [record["epoch"] for record in records] == list(range(13))
+
+
+def wait_for(condition, process, seconds=120):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline, "the run did not get that far"
+        time.sleep(0.02)
+
+
+def history(checkpoint) -> list[object]:
+    records = read_notes(checkpoint)["history"]
+    assert isinstance(records, list)
+    return records

@@ -1,0 +1,74 @@
+"""Batches: what a network is fed, in order, the same for the same seed."""
+
+import numpy as np
+import pytest
+import torch
+
+from hsearch.data.batches import TrainingBatches, evaluation_batches
+from hsearch.data.pixels import open_pixels
+from hsearch.data.transforms import eval_image
+from hsearch.spec import BatchSpec, ImageSpec
+
+IMAGE = ImageSpec(resize=16, crop=12)
+
+
+@pytest.fixture
+def pixels(toy_store, tmp_path):
+    return open_pixels(toy_store, np.arange(len(toy_store)), 16, cache_folder=tmp_path)
+
+
+def training_batches(store, pixels, views=1, seed=3):
+    rows = store.rows(np.arange(8))
+    labels = torch.from_numpy(store.hierarchy.paths[store.classes[rows]])
+    return TrainingBatches(pixels, rows, labels, IMAGE, BatchSpec(size=16), seed, views)
+
+
+def test_training_batches_have_images_and_the_labels_of_the_drawn_classes(toy_store, pixels):
+    batches = list(training_batches(toy_store, pixels).epoch(1, 3))
+    assert len(batches) == 3
+    for batch in batches:
+        assert batch.images.shape == (16, 3, 12, 12)
+        assert batch.images.dtype == torch.uint8
+        assert batch.labels.shape == (16, 3)
+        _, counts = batch.labels[:, -1].unique(return_counts=True)
+        assert set(counts.tolist()) == {4}
+
+
+def test_views_show_the_same_images_differently_all_first_views_first(toy_store, pixels):
+    (batch,) = training_batches(toy_store, pixels, views=2).epoch(1, 1)
+    first, second = batch.images.chunk(2)
+    assert torch.equal(*batch.labels.chunk(2))
+    assert not torch.equal(first, second)
+    # Two crops of one image are nearer to each other than to the crops of the other images.
+    means = batch.images.float().mean(dim=(2, 3))
+    distances = torch.cdist(means[:16], means[16:])
+    assert (distances.diagonal() < distances.median()).float().mean() > 0.9
+
+
+def test_same_seed_same_batches_other_epoch_other_batches(toy_store, pixels):
+    first, again, other = (
+        torch.cat([b.images for b in training_batches(toy_store, pixels).epoch(epoch, 2)])
+        for epoch in (1, 1, 2)
+    )
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+def test_evaluation_batches_keep_the_order_of_the_rows(toy_store, pixels):
+    rows = np.arange(len(toy_store))[::-1].copy()
+    images = torch.cat(list(evaluation_batches(pixels, rows, IMAGE, batch_size=10)))
+    assert len(images) == len(rows)
+    for place in (0, 9, 10, len(rows) - 1):
+        assert torch.equal(images[place], eval_image(pixels[int(rows[place])], 12))
+
+
+def test_an_unreadable_image_ends_the_epoch_instead_of_hanging(toy_store, pixels):
+    class Broken:
+        def sizes(self, rows):
+            return pixels.sizes(rows)
+
+        def __getitem__(self, row):
+            raise OSError("the disk is gone")
+
+    with pytest.raises(OSError, match="disk is gone"):
+        list(training_batches(toy_store, Broken()).epoch(1, 2))

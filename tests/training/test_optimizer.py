@@ -1,0 +1,92 @@
+"""Parameter groups, learning rates, schedules and clipping."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from hsearch.errors import ConfigError
+from hsearch.methods import load_method
+from hsearch.spec import OptimizerSpec, ScheduleSpec
+from hsearch.training.optimizer import (
+    build_optimizer,
+    clip_gradients,
+    forget_moments,
+    learning_rates,
+    lr_factor,
+    set_learning_rates,
+)
+from hsearch.training.setup import build_step, load_fold
+
+
+@pytest.fixture
+def step(toy_job):
+    job = toy_job("hpl")
+    return build_step(job, load_fold(job).hierarchy, torch.device("cpu"))
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw", "rmsprop", "sgd"])
+def test_every_parameter_is_in_one_group_with_its_rate(step, name):
+    spec = OptimizerSpec(name=name, lr={"backbone": 0.1, "head": 0.2, "proxies": 0.3})
+    optimizer = build_optimizer(spec, step.embedder, step.method)
+    rates = {group["name"]: group["lr"] for group in optimizer.param_groups}
+    assert rates == {"backbone": 0.1, "head": 0.2, "proxies": 0.3}
+    grouped = [id(p) for group in optimizer.param_groups for p in group["params"]]
+    assert sorted(grouped) == sorted(id(p) for p in step.parameters())
+    step(torch.randn(4, 3, 16, 16), torch.zeros(4, 3, dtype=torch.long)).backward()
+    before = [p.detach().clone() for p in step.parameters()]
+    optimizer.step()
+    moved = [not torch.equal(a, b) for a, b in zip(before, step.parameters(), strict=True)]
+    assert sum(moved) > 0.8 * len(moved)  # some biases of dead units have no gradient
+
+
+def test_rates_fall_back_on_the_backbone_times_the_published_factor():
+    rates = learning_rates(OptimizerSpec(lr={"backbone": 1e-4}), load_method("hpl"))
+    assert rates == pytest.approx({"backbone": 1e-4, "head": 1e-4, "proxies": 1e-2})
+
+
+def test_unknown_group_is_refused_with_the_nearest_name():
+    with pytest.raises(ConfigError, match="Did you mean 'proxies'"):
+        learning_rates(OptimizerSpec(lr={"backbone": 1.0, "proxis": 1.0}), load_method("hpl"))
+
+
+def test_constant_step_and_cosine_schedules():
+    def factors(**settings):
+        schedule = ScheduleSpec(epochs=4, iterations_per_epoch=2, **settings)
+        return [lr_factor(schedule, iteration) for iteration in range(8)]
+
+    assert factors() == [1.0] * 8
+    assert factors(lr="step", step_epochs=2, step_factor=0.5) == [1.0] * 4 + [0.5] * 4
+    cosine = [0.5 * (1 + math.cos(math.pi * i / 8)) for i in range(8)]
+    assert factors(lr="cosine") == pytest.approx(cosine)
+    shifted = [0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * i / 6)) for i in range(6)]
+    with_warmup = factors(lr="cosine", final_factor=0.1, warmup_epochs=1)
+    assert with_warmup == pytest.approx([1.0, 1.0, *shifted])
+
+
+def test_set_learning_rates_scales_every_group(step):
+    spec = OptimizerSpec(lr={"backbone": 0.1, "proxies": 2.0})
+    optimizer = build_optimizer(spec, step.embedder, step.method)
+    set_learning_rates(optimizer, 0.5)
+    set_learning_rates(optimizer, 0.25)
+    assert [group["lr"] for group in optimizer.param_groups] == [0.025, 0.025, 0.5]
+
+
+def test_clipping_by_value_then_by_norm():
+    parameter = nn.Parameter(torch.zeros(2))
+    unused = nn.Parameter(torch.zeros(2))
+    parameter.grad = torch.tensor([3.0, -40.0])
+    clip_gradients(OptimizerSpec(lr={"backbone": 1.0}, clip_value=4.0), [parameter, unused])
+    assert parameter.grad.tolist() == [3.0, -4.0]
+    clip_gradients(OptimizerSpec(lr={"backbone": 1.0}, clip_norm=1.0), [parameter, unused])
+    torch.testing.assert_close(parameter.grad, torch.tensor([0.6, -0.8]))
+
+
+def test_overwritten_parameters_lose_their_moments():
+    kept, overwritten = nn.Parameter(torch.ones(1)), nn.Parameter(torch.ones(1))
+    optimizer = torch.optim.Adam([kept, overwritten])
+    (kept + overwritten).sum().backward()
+    optimizer.step()
+    forget_moments(optimizer, [overwritten])
+    assert set(optimizer.state) == {kept}

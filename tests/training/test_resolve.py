@@ -1,0 +1,67 @@
+"""From names and settings to a complete job; every fault is found before training."""
+
+import pytest
+
+from hsearch.errors import ConfigError, DatasetError
+from hsearch.spec import FoldJob
+from hsearch.training.resolve import parse_setting, resolve_job
+
+
+def resolve(toy_store, method="hpl", recipe="small", **settings):
+    given = {key.replace("__", "."): value for key, value in settings.items()}
+    return resolve_job(method=method, data=str(toy_store.path), recipe=recipe, settings=given)
+
+
+def test_the_job_holds_every_value_and_survives_json(toy_store):
+    job = resolve(toy_store, method__update_period=7, optimizer__lr__proxies=0.5)
+    assert job.method.knobs["update_period"] == 7
+    assert job.method.knobs["num_coarse"] == 10  # the published value, filled in
+    assert job.training.optimizer.lr["proxies"] == 0.5
+    assert job.data_digest == toy_store.digest
+    assert FoldJob.from_dict(job.to_dict()) == job
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"method": "hlp"}, "Unknown method 'hlp'.*Did you mean 'hpl'"),
+        ({"recipe": "smal"}, "Unknown recipe 'smal'.*Did you mean 'small'"),
+        ({"method__update_perod": 7}, "Did you mean 'update_period'"),
+        ({"method__update_period": 7.5}, "must be of type int"),
+        ({"method__base": "arcface"}, "must be one of proxy_anchor, proxy_nca"),
+        ({"method__base": None}, "'base' of hpl must be one of"),
+        ({"optimizer__lr__proxis": 1.0}, "Did you mean 'proxies'"),
+        ({"schedule__epocs": 3}, "Did you mean 'epochs'"),
+        ({"epochs": 3}, "Unknown setting 'epochs'"),
+    ],
+)
+def test_faults_are_sentences(toy_store, settings, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        resolve(toy_store, **settings)
+
+
+def test_unknown_data_is_a_sentence():
+    with pytest.raises(DatasetError, match="hsearch data prepare carz"):
+        resolve_job(method="hpl", data="carz", recipe="small", settings={})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a.b=3", ("a.b", 3)),
+        ("a.b=1e-3", ("a.b", 0.001)),
+        ("a.b=true", ("a.b", True)),
+        ("a.b=null", ("a.b", None)),
+        ("a.b=x=y", ("a.b", "x=y")),
+    ],
+)
+def test_parse_setting(text, expected):
+    key, value = parse_setting(text)
+    assert (key, value) == expected
+    assert type(value) is type(expected[1])
+
+
+@pytest.mark.parametrize("text", ["a.b", "=3", "a="])
+def test_parse_setting_refuses_what_is_no_setting(text):
+    with pytest.raises(ConfigError, match=r"must look like a\.b=c"):
+        parse_setting(text)
