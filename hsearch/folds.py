@@ -61,7 +61,7 @@ def class_splits(
     elif splits == "mlrc":
         raise ConfigError("`mlrc` splits halve the classes, but this data set names its own test.")
     else:
-        test = np.unique(np.asarray(test_classes, dtype=np.int64))
+        test = _checked(np.unique(np.asarray(test_classes, dtype=np.int64)), num_classes)
     trainval = np.setdiff1d(classes, test)
     if len(trainval) < 2 * num_folds:
         raise ConfigError(
@@ -70,6 +70,16 @@ def class_splits(
         )
     folds = _mlrc_folds(num_classes) if splits == "mlrc" else _even_folds(trainval, num_folds)
     return ClassSplits(trainval, test, folds)
+
+
+def _checked(test: NDArray[np.int64], num_classes: int) -> NDArray[np.int64]:
+    if not test.size:
+        raise ConfigError("A data set that names its test classes needs at least one test class.")
+    if test[0] < 0 or test[-1] >= num_classes:
+        raise ConfigError(
+            f"The test classes must lie in 0..{num_classes - 1}, but got {test[0]}..{test[-1]}."
+        )
+    return test
 
 
 def _even_folds(trainval: NDArray[np.int64], num_folds: int) -> tuple[Fold, ...]:

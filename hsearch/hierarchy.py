@@ -29,7 +29,7 @@ class Hierarchy:
     level_names: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        paths = np.ascontiguousarray(self.paths, dtype=np.int64)
+        paths = np.array(self.paths, dtype=np.int64, order="C")  # a copy: the caller's stays free
         paths.setflags(write=False)
         object.__setattr__(self, "paths", paths)
         _check(paths, self.names, self.level_names)
@@ -51,6 +51,12 @@ class Hierarchy:
             raise DatasetError(
                 "All label paths must have the same depth of at least one, but depths "
                 f"{sorted({len(row) for row in rows})} were given; give every class all levels."
+            )
+        if len(set(rows)) != len(rows):
+            twice = next(row for row in rows if rows.count(row) > 1)
+            raise DatasetError(
+                f"Every class must have a label path of its own, but '{'/'.join(twice)}' was given "
+                "twice."
             )
         columns, names = [], []
         for level in range(depth):
@@ -133,16 +139,18 @@ class Hierarchy:
         shared = self.shared_levels(queries, items)
         counts = np.stack([(shared == level).sum(axis=1) for level in range(depth + 1)], axis=1)
         if kind == "pop":
-            gain = (np.arange(depth + 1) / depth) ** alpha
-            table = gain / np.maximum(counts, 1)
-            table[:, 0] = 0.0
-        else:
+            if not alpha > 0:
+                raise ValueError(f"`alpha` must be > 0, but got {alpha}.")
+            table = (np.arange(depth + 1) / depth) ** alpha / np.maximum(counts, 1)
+        elif kind == "map":
             share = np.full(depth, 1.0 / depth) if weights is None else np.asarray(weights, float)
             if share.shape != (depth,):
                 raise ValueError(f"`weights` must be {depth} numbers, but got {share.shape}.")
             at_least = counts[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:]
             steps = share / np.maximum(at_least, 1)
             table = np.concatenate([np.zeros((len(steps), 1)), steps.cumsum(axis=1)], axis=1)
+        else:
+            raise ValueError(f"`kind` must be 'pop' or 'map', but got '{kind}'.")
         return np.take_along_axis(table, shared, axis=1)
 
     def _class_ids(self, classes: ArrayLike) -> IntArray:

@@ -31,9 +31,9 @@ def build_head(spec: ModelSpec, num_features: int, seed: int) -> nn.Module:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         head = _layers(spec, num_features)
-    for layer in head:
-        if isinstance(layer, nn.Linear):
-            _initialise(layer, spec.head_init, seed)
+        for layer in head:
+            if isinstance(layer, nn.Linear):
+                _initialise(layer, spec.head_init)
     return head
 
 
@@ -50,11 +50,10 @@ def _layers(spec: ModelSpec, width: int) -> nn.Sequential:
             return nn.Sequential(nn.Linear(width, width), nn.ReLU(), linear)
 
 
-def _initialise(layer: nn.Linear, kind: str, seed: int) -> None:
-    generator = torch.Generator().manual_seed(seed)
+def _initialise(layer: nn.Linear, kind: str) -> None:
     if kind == "kaiming":
-        nn.init.kaiming_normal_(layer.weight, mode="fan_out", generator=generator)
+        nn.init.kaiming_normal_(layer.weight, mode="fan_out")
     elif kind == "orthogonal":
-        nn.init.orthogonal_(layer.weight, generator=generator)
+        nn.init.orthogonal_(layer.weight)
     if kind != "default":
         nn.init.zeros_(layer.bias)

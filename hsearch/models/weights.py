@@ -3,6 +3,7 @@
 import pickle
 import socket
 import struct
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -100,7 +101,8 @@ def _read(path: Path) -> dict[str, Tensor]:
     try:
         if path.suffix == ".safetensors":
             return dict(load_file(path))
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings(action="ignore"):  # about pickles that it then refuses
+            content = torch.load(path, map_location="cpu", weights_only=True)
     except _UNREADABLE as error:
         raise ConfigError(
             f"{path} cannot be read as weights: only safetensors files and torch files that hold "
