@@ -60,9 +60,11 @@ def scores(birds, weights):
 def test_real_weights_retrieve_birds_far_better_than_random_ones(birds, capsys):
     real = scores(birds, str(shared_data("weights/tf_efficientnet_lite0.safetensors")))
     random = scores(birds, "random")
+    figures = [
+        f"{n}: {real[n]:.3f}, random {random[n]:.3f}" for n in ("precision_at_1", "map_at_r")
+    ]
     with capsys.disabled():
-        for name in ("precision_at_1", "map_at_r"):
-            print(f"\n40 birds, {name}: real {real[name]:.3f}, random {random[name]:.3f}", end="")
+        print("\n40 birds, real weights", *figures, sep="; ", end=" ")  # noqa: T201
     assert len(birds[0]) == 40 * IMAGES_PER_CLASS
     assert real["precision_at_1"] > 3 * random["precision_at_1"]
     assert real["map_at_r"] > 3 * random["map_at_r"]
