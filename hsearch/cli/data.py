@@ -122,6 +122,9 @@ def show(name: str) -> None:
 def _facts(store: "Store") -> list[tuple[str, str]]:
     import numpy as np
 
+    from hsearch.data.library import MEMORY_SHARE
+
+    decoded = _megabytes(3 * int((store.heights * store.widths).sum()))
     counts = np.bincount(store.classes)
     splits, members = np.unique(store.split, return_counts=True)
     return [
@@ -131,6 +134,11 @@ def _facts(store: "Store") -> list[tuple[str, str]]:
         ("split", ", ".join(f"{s or 'none'}: {n}" for s, n in zip(splits, members, strict=True))),
         ("queries", str(int(store.is_query.sum()))),
         ("gallery", str(int(store.is_gallery.sum()))),
+        (
+            "decoded",
+            f"{decoded}; kept in a cache where it fits {MEMORY_SHARE:.0%} of the memory, from "
+            "which the least recently used files go",
+        ),
         ("digest", store.digest),
         ("file", str(store.path)),
     ]

@@ -15,9 +15,9 @@ FORMATS = ("JPEG", "PNG", "WEBP")
 SUFFIXES = (".jpeg", ".jpg", ".png", ".webp")
 MAX_FILE_BYTES = 256 * 1024**2
 
-# Measured on photographs with the short side at 256: colour at half resolution decodes 1.4 times
-# as fast as at full resolution, for a mean difference of 1.7 instead of 1.3 grey levels.
-JPEG_QUALITY = 95
+# Measured on photographs with the short side at 256: decodes 1.6 times as fast as quality 95 with
+# colours at full resolution, for a mean difference of 2.3 instead of 1.3 of 255 grey levels.
+JPEG_QUALITY = 90
 JPEG_SUBSAMPLING = "4:2:0"
 
 _ORIENTATION_TAG = 0x0112

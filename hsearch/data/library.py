@@ -14,6 +14,8 @@ from hsearch.errors import DatasetError, did_you_mean
 
 SUFFIX = ".arrow"
 DEFAULT_SIZE = 256
+MEMORY_SHARE = 0.25
+"""Of the physical memory, that all decoded images of this machine may take together."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _TABLE_SUFFIXES = (".csv", ".parquet")

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from hsearch.data.decoding import decode
 from hsearch.data.files import locked, replacing
 from hsearch.data.images import resized_size
-from hsearch.data.library import data_folder
+from hsearch.data.library import MEMORY_SHARE, data_folder
 from hsearch.data.store import Store
 from hsearch.data.transforms import resize
 from hsearch.errors import DatasetError
@@ -118,7 +118,7 @@ def open_pixels(
     rows: NDArray[np.int64],
     resize: int,
     *,
-    memory_share: float = 0.25,
+    memory_share: float = MEMORY_SHARE,
     cache_folder: Path | None = None,
 ) -> Pixels:
     """Opens the images of `rows`, and decodes them into the shared cache if they fit.

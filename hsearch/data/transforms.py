@@ -120,8 +120,9 @@ def normalise(batch: torch.Tensor, image: ImageSpec) -> torch.Tensor:
     Returns:
         float32 (B, 3, S, S).
     """
-    mean = torch.tensor(image.mean, device=batch.device).view(3, 1, 1)
-    std = torch.tensor(image.std, device=batch.device).view(3, 1, 1)
     if image.channels == "bgr":
         batch = batch.flip(1)
-    return batch.to(torch.float32).mul_(image.range_max / 255 / std).sub_(mean / std)
+    floats = batch.to(torch.float32)
+    for channel, (mean, std) in enumerate(zip(image.mean, image.std, strict=True)):
+        floats[:, channel].mul_(image.range_max / 255 / std).sub_(mean / std)
+    return floats
