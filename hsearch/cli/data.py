@@ -1,10 +1,11 @@
 """`hsearch data`: what is prepared, what can be prepared, and preparing it."""
 
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from hsearch.cli.output import print_table
 
 if TYPE_CHECKING:
     from hsearch.data.records import Report
@@ -45,9 +46,11 @@ def list_data() -> None:
         levels = " > ".join(hierarchy.level_names)
         size = _megabytes(store.path.stat().st_size)
         rows.append((name, str(len(store)), str(hierarchy.num_classes), levels, size))
-    _table(f"Prepared in {data_folder()}", ("name", "images", "classes", "levels", "size"), rows)
+    columns = ("name", "images", "classes", "levels", "size")
+    print_table(columns, rows, title=f"Prepared in {data_folder()}:")
     sources = [load_source(name) for name in available_sources()]
-    _table("Sources", ("name", "what"), [(source.name, source.about) for source in sources])
+    about = [(source.name, source.about) for source in sources]
+    print_table(("name", "what"), about, title="\nSources that can be prepared:")
 
 
 @data.command()
@@ -107,16 +110,14 @@ def show(name: str) -> None:
 
     store = open_data(name)
     hierarchy = store.hierarchy
-    _table(
-        f"{store.name}: {len(store)} images, {_megabytes(store.path.stat().st_size)}",
-        ("level", "labels", "such as"),
-        [
-            (level, str(len(names)), ", ".join(names[:_EXAMPLES]))
-            for level, names in zip(hierarchy.level_names, hierarchy.names, strict=True)
-        ],
-    )
-    _table("Facts", ("what", "value"), [*_facts(store), *_provenance(store)])
-    _table("Class-disjoint folds", ("part", "classes", "images"), _folds(store))
+    levels = [
+        (level, str(len(names)), ", ".join(names[:_EXAMPLES]))
+        for level, names in zip(hierarchy.level_names, hierarchy.names, strict=True)
+    ]
+    title = f"{store.name}: {len(store)} images, {_megabytes(store.path.stat().st_size)}"
+    print_table(("level", "labels", "such as"), levels, title=title)
+    print_table(("what", "value"), [*_facts(store), *_provenance(store)], title="")
+    print_table(("part", "classes", "images"), _folds(store), title="")
 
 
 def _facts(store: "Store") -> list[tuple[str, str]]:
@@ -149,12 +150,12 @@ def _provenance(store: "Store") -> list[tuple[str, str]]:
 
 
 def _folds(store: "Store") -> list[tuple[str, str, str]]:
-    from hsearch.errors import ConfigError
-    from hsearch.folds import class_splits
+    from hsearch.data.splits import store_splits
+    from hsearch.errors import HsearchError
 
     try:
-        splits = class_splits(store.hierarchy.num_classes)
-    except ConfigError as error:
+        splits = store_splits(store)
+    except HsearchError as error:
         return [("none", str(error), "")]
     parts = [("trainval", splits.trainval), ("test", splits.test)]
     for number, fold in enumerate(splits.folds):
@@ -171,25 +172,7 @@ def _print_problems(report: "Report") -> None:
         example = " = ".join(report.duplicates[0][:_EXAMPLES])
         rows.append(("identical images (kept)", str(len(report.duplicates)), example))
     if rows:
-        _table("Found", ("reason", "count", "such as"), rows)
-
-
-def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Prints a table on a terminal; into a pipe a `#` line and lines of tab-separated fields."""
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    console = Console()
-    if not console.is_terminal:
-        click.echo(f"# {title}")
-        for row in rows:
-            click.echo("\t".join(row))
-        return
-    table = Table(*columns, title=escape(title), title_justify="left")
-    for row in rows:
-        table.add_row(*map(escape, row))
-    console.print(table)
+        print_table(("reason", "count", "such as"), rows, title="Found:")
 
 
 def _megabytes(num_bytes: int) -> str:

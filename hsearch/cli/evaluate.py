@@ -27,15 +27,15 @@ def evaluate(run: Path, part: Literal["validation", "test"], as_json: bool) -> N
     """
     from hsearch.training.score import score_run
 
-    metrics = score_run(run, part)
+    score = score_run(run, part)
     if as_json:
-        click.echo(json.dumps({"run": str(run), "on": part, "metrics": metrics}, indent=2))
+        page = {"run": str(run), "on": part, "levels": score.level_names, "metrics": score.metrics}
+        click.echo(json.dumps(page, indent=2))
         return
-    click.echo(f"{run}, best epoch, {part} classes")
-    levels = sorted({name.rpartition("/")[0] for name in metrics})
-    names = [name for name in metrics if "/" not in name]
+    names = [name for name in score.metrics if "/" not in name]
+    prefixes = [f"level_{level}/" for level in range(len(score.level_names) - 1)] + [""]
     rows = [
-        [level or "class", *(f"{metrics[f'{level}/{name}'.lstrip('/')]:.4f}" for name in names)]
-        for level in levels[1:] + levels[:1]
+        [level, *(f"{score.metrics[prefix + name]:.4f}" for name in names)]
+        for level, prefix in zip(score.level_names, prefixes, strict=True)
     ]
-    print_table(["level", *names], rows)
+    print_table(["level", *names], rows, title=f"{run}, best epoch, {part} classes")

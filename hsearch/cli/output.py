@@ -6,8 +6,12 @@ from collections.abc import Sequence
 import click
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def print_table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str | None = None
+) -> None:
     """Prints a table with one line per row (on a terminal all cells but the first may wrap)."""
+    if title is not None:
+        click.echo(title)
     if not sys.stdout.isatty():
         click.echo("\n".join(plain_lines(columns, rows)))
         return

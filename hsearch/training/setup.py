@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from hsearch.data.library import open_data
 from hsearch.data.pixels import Pixels, open_pixels
+from hsearch.data.splits import store_splits
 from hsearch.data.store import Store
 from hsearch.distributed import rank
 from hsearch.errors import DatasetError
-from hsearch.folds import ClassSplits, class_splits
 from hsearch.hierarchy import Hierarchy
 from hsearch.methods import Setting, check_knobs, load_method
 from hsearch.models.embedder import Embedder
@@ -43,23 +43,6 @@ class FoldData:
     validation_labels: IntArray
 
 
-def store_splits(store: Store, job: FoldJob) -> ClassSplits:
-    """Returns the class splits of a store: the source's own test classes, or the second half."""
-    tested = np.unique(store.classes[store.split == "test"])
-    both = np.intersect1d(tested, store.classes[store.split == "train"])
-    if both.size:
-        raise DatasetError(
-            "Metric learning is tested on classes that were never trained on, but class "
-            f"'{store.hierarchy.names[-1][both[0]]}' has both train and test images ({both.size} "
-            "such classes); leave `split` out to test on the second half of the classes."
-        )
-    return class_splits(
-        store.hierarchy.num_classes,
-        splits=job.splits,
-        test_classes=tested if tested.size else None,
-    )
-
-
 def open_job_store(job: FoldJob) -> Store:
     """Returns the job's store, which must still be the one that the job was made for."""
     store = open_data(job.data)
@@ -74,7 +57,7 @@ def open_job_store(job: FoldJob) -> Store:
 def load_fold(job: FoldJob) -> FoldData:
     """Opens the training and validation images of a job."""
     store = open_job_store(job)
-    splits = store_splits(store, job)
+    splits = store_splits(store, job.splits)
     fold = splits.folds[job.fold]
     hierarchy = store.hierarchy.restrict(fold.train)
     train_rows, validation_rows = store.rows(fold.train), store.rows(fold.validation)

@@ -1,9 +1,9 @@
+import re
+
 import pytest
 from click.testing import CliRunner
 
-from hsearch.cli.data import data
-from hsearch.data.records import BadFilesError
-from hsearch.errors import DatasetError
+from hsearch.cli.main import main
 from tests.data.toy import tree
 
 CLASSES = [f"group-{i % 4}/class-{i:02d}" for i in range(16)]
@@ -21,17 +21,22 @@ def images(tmp_path):
 
 
 def run(*arguments):
-    return CliRunner().invoke(data, [str(argument) for argument in arguments])
+    return CliRunner().invoke(main, ["data", *(str(argument) for argument in arguments)])
+
+
+def cells(result):
+    """The lines of tables, their columns parted by tabs."""
+    return [re.sub("  +", "\t", line) for line in result.output.splitlines()]
 
 
 def test_prepare_list_and_show(images):
     result = run("prepare", "mine", "--from", images)
     assert result.exit_code == 0
     assert "mine: 32 images of 16 classes" in result.output
-    listed = run("list").output
+    listed = "\n".join(cells(run("list")))
     assert "mine\t32\t16\tlevel_0 > level_1\t" in listed
     assert "glyphs\tInvented writing systems" in listed
-    shown = run("show", "mine").output
+    shown = cells(run("show", "mine"))
     for line in (
         "level_0\t4\tgroup-0, group-1, group-2",
         "images per class\t2 to 2, mean 2.0",
@@ -41,13 +46,13 @@ def test_prepare_list_and_show(images):
         "fold 3 val\t2\t4",
         "test\t8\t16",
     ):
-        assert line in shown.splitlines()
+        assert line in shown
 
 
 @pytest.mark.parametrize(("size", "height"), [("20", "20"), ("original", "40"), ("256", "40")])
 def test_size(images, size, height):
     assert run("prepare", "mine", "--from", images, "--size", size).exit_code == 0
-    assert f"height\t{height} to {height} px" in run("show", "mine").output
+    assert f"height\t{height} to {height} px" in cells(run("show", "mine"))
 
 
 @pytest.mark.parametrize("size", ["0", "-5", "big", "1.5"])
@@ -61,28 +66,30 @@ def test_bad_files_are_listed_and_stop_or_are_skipped(images, folder):
     (images / "group-0" / "class-00" / "bad.jpg").write_bytes(b"text")
     (images / "group-0" / "empty").mkdir()
     stopped = run("prepare", "mine", "--from", images)
-    assert isinstance(stopped.exception, BadFilesError)
-    assert stopped.exception.exit_code == 2
+    assert stopped.exit_code == 2
+    assert "Nothing was written, because 2 entries cannot be used" in stopped.stderr
     line = "not a JPEG, PNG or WEBP image\t1\tgroup-0/class-00/bad.jpg"
-    assert line in stopped.output.splitlines()
-    assert "empty folder\t1\tgroup-0/empty" in stopped.output.splitlines()
+    assert line in cells(stopped)
+    assert "empty folder\t1\tgroup-0/empty" in cells(stopped)
     assert list(folder.iterdir()) == []
     skipped = run("prepare", "mine", "--from", images, "--skip-bad")
     assert skipped.exit_code == 0
-    assert line in skipped.output.splitlines()
+    assert line in cells(skipped)
     assert "mine: 32 images of 16 classes" in skipped.output
 
 
 def test_identical_images_are_told(images):
     first = images / "group-0" / "class-00" / "0.jpg"
     (images / "group-1" / "class-01" / "copy.jpg").write_bytes(first.read_bytes())
-    output = run("prepare", "mine", "--from", images).output
+    output = "\n".join(cells(run("prepare", "mine", "--from", images)))
     assert "identical images (kept)\t1\tgroup-0/class-00/0.jpg = " in output
 
 
 def test_an_existing_name_needs_force(images):
     run("prepare", "mine", "--from", images)
-    assert isinstance(run("prepare", "mine", "--from", images).exception, DatasetError)
+    again = run("prepare", "mine", "--from", images)
+    assert again.exit_code == 2
+    assert "--force" in again.stderr
     assert run("prepare", "mine", "--from", images, "--force").exit_code == 0
 
 
@@ -98,5 +105,5 @@ def test_a_damaged_store_does_not_hide_the_others(images, folder):
     (folder / "broken.arrow").write_bytes(b"text")
     listed = run("list")
     assert listed.exit_code == 0
-    assert "mine\t32" in listed.output
+    assert any(line.startswith("mine\t32") for line in cells(listed))
     assert "prepare it again" in listed.output

@@ -1,0 +1,22 @@
+"""The class splits of a store."""
+
+import numpy as np
+
+from hsearch.data.store import Store
+from hsearch.errors import DatasetError
+from hsearch.folds import ClassSplits, Splits, class_splits
+
+
+def store_splits(store: Store, splits: Splits = "disjoint") -> ClassSplits:
+    """Returns the splits of a store's classes: its own test classes, or the second half as test."""
+    tested = np.unique(store.classes[store.split == "test"])
+    both = np.intersect1d(tested, store.classes[store.split == "train"])
+    if both.size:
+        raise DatasetError(
+            "Metric learning is tested on classes that were never trained on, but class "
+            f"'{store.hierarchy.names[-1][both[0]]}' has both train and test images ({both.size} "
+            "such classes); leave `split` out to test on the second half of the classes."
+        )
+    return class_splits(
+        store.hierarchy.num_classes, splits=splits, test_classes=tested if tested.size else None
+    )
