@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import hsearch
 from hsearch.errors import ConfigError, did_you_mean
 from hsearch.search.domain import KnobRange, StartPoint
 from hsearch.search.settings import searchable_settings
@@ -105,6 +104,6 @@ def load_space(method: str, path: Path | None = None) -> SearchSpace:
 
 def _folder() -> Path:
     """`search_spaces/`: inside an installed package, beside it in a checkout."""
-    package = Path(hsearch.__file__).parent
+    package = Path(__file__).parents[1]
     inside = package / "search_spaces"
     return inside if inside.is_dir() else package.parent / "search_spaces"

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from hsearch import distributed
+import hsearch.distributed as distributed
 from hsearch.data.batches import evaluation_batches
 from hsearch.data.pixels import Pixels
 from hsearch.data.transforms import normalise

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
-from hsearch import distributed
+import hsearch.distributed as distributed
 from hsearch.data.batches import TrainingBatches
 from hsearch.data.transforms import normalise
 from hsearch.errors import DivergedError

@@ -1,0 +1,35 @@
+"""Whose classes are test classes."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from hsearch.data.splits import store_splits
+from hsearch.errors import ConfigError, DatasetError
+
+
+def with_split(store, of_class):
+    names = np.array([of_class(c) for c in store.classes])
+    return dataclasses.replace(store, split=names)
+
+
+def test_second_half_is_the_test(toy_store):
+    splits = store_splits(toy_store)
+    assert splits.test.tolist() == list(range(12, 24))
+
+
+def test_a_store_keeps_its_own_test_classes(toy_store):
+    store = with_split(toy_store, lambda c: "test" if c % 3 == 0 else "train")
+    splits = store_splits(store)
+    assert splits.test.tolist() == list(range(0, 24, 3))
+    assert len(splits.trainval) == 16
+    with pytest.raises(ConfigError, match="mlrc"):
+        store_splits(store, "mlrc")
+
+
+def test_a_class_on_both_sides_is_refused(toy_store):
+    rng = np.random.default_rng(0)
+    store = with_split(toy_store, lambda c: rng.choice(["train", "test"]))
+    with pytest.raises(DatasetError, match="never trained on"):
+        store_splits(store)
