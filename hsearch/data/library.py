@@ -5,12 +5,12 @@ import re
 from importlib.metadata import version
 from pathlib import Path
 
-from hsearch.data.files import locked
 from hsearch.data.intake import Progress
 from hsearch.data.records import Report
 from hsearch.data.sources import Source, available_sources, load_source
 from hsearch.data.store import Store, write_store
 from hsearch.errors import DatasetError, did_you_mean
+from hsearch.files import locked
 
 SUFFIX = ".arrow"
 DEFAULT_SIZE = 256

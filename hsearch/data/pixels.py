@@ -16,12 +16,12 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from hsearch.data.decoding import decode
-from hsearch.data.files import locked, replacing
 from hsearch.data.images import resized_size
 from hsearch.data.library import MEMORY_SHARE, data_folder
 from hsearch.data.store import Store
 from hsearch.data.transforms import resize
 from hsearch.errors import DatasetError
+from hsearch.files import locked, replacing
 
 logger = logging.getLogger(__name__)
 

@@ -19,11 +19,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from hsearch.data.files import replacing
 from hsearch.data.header import FORMAT_VERSION, Header, content_digest
 from hsearch.data.intake import Entry, Progress, take_in
 from hsearch.data.records import BadFilesError, Problem, Record, Report
 from hsearch.errors import DatasetError
+from hsearch.files import replacing
 from hsearch.hierarchy import Hierarchy, default_level_names
 
 __all__ = ["FORMAT_VERSION", "Store", "write_store"]

@@ -1,9 +1,11 @@
+import errno
 import multiprocessing
+import os
 import time
 
 import pytest
 
-from hsearch.data.files import locked, replacing
+from hsearch.files import locked, replacing
 
 
 def test_a_replaced_file_appears_whole(tmp_path):
@@ -15,7 +17,9 @@ def test_a_replaced_file_appears_whole(tmp_path):
     assert list(path.parent.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+@pytest.mark.parametrize(
+    "error", [ValueError(), KeyboardInterrupt(), OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))]
+)
 def test_a_failure_keeps_the_old_file_and_leaves_nothing(tmp_path, error):
     path = tmp_path / "file"
     path.write_text("old")
@@ -25,10 +29,33 @@ def test_a_failure_keeps_the_old_file_and_leaves_nothing(tmp_path, error):
             temporary.write_text("half")
             raise error
 
-    with pytest.raises(error):
+    with pytest.raises(type(error)):
         write()
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_disk_that_is_full_at_the_last_moment_leaves_nothing(tmp_path, monkeypatch):
+    """File systems that reserve space late report it only when the file is synced."""
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    path = tmp_path / "file"
+    path.write_text("old")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"), replacing(path) as temporary:
+        temporary.write_text("new")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_file_and_folder_are_synced(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_ino))
+    with replacing(tmp_path / "file") as temporary:
+        temporary.write_text("new")
+    assert synced == [(tmp_path / "file").stat().st_ino, tmp_path.stat().st_ino]
 
 
 def _add_one(folder):
