@@ -34,6 +34,7 @@ def bare_loop(job: FoldJob, epochs: int) -> float:
     batches = TrainingBatches(
         data.pixels,
         data.train_rows,
+        data.train_labels[:, -1],
         torch.from_numpy(data.train_labels),
         job.training.image,
         job.training.batch,

@@ -233,6 +233,14 @@ class FoldJob(Spec):
 _KNOB_TYPES = {"bool", "int", "float", "str"}
 
 
+_HINTS = {
+    "bool_type": "; write true or false",
+    "dict_type": "; it has parts, so set {key}.PART",
+    "model_type": "; it has parts, so set {key}.PART",
+    "tuple_type": "; write numbers with commas between",
+}
+
+
 def _sentence(cls: type[BaseModel], error: ValidationError) -> str:
     """Says the first fault of a validation in one sentence, with the key's dotted name."""
     first, *others = error.errors()
@@ -246,7 +254,8 @@ def _sentence(cls: type[BaseModel], error: ValidationError) -> str:
         return f"Unknown setting '{key}'; {did_you_mean(location[-1], fields)}"
     if first["type"] == "missing":
         return f"The setting '{key}' is required, but was not given."
-    reason = first["msg"].removeprefix("Value error, ")
+    hint = _HINTS.get(first["type"], "").format(key=key)
+    reason = first["msg"].removeprefix("Value error, ") + hint
     if not location or first["type"] == "value_error":
         return f"{reason}."
     return f"The setting '{key}' cannot be {first['input']!r}: {reason}."

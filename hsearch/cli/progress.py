@@ -54,7 +54,7 @@ class TrainingProgress(Report):
         self.bar.stop()
         if kind is KeyboardInterrupt:
             self.console.print(
-                f"Stopped; {self.shown} whole epochs are kept in {self.folder}. Run the same "
+                f"Stopped after epoch {self.shown}, which is kept in {self.folder}. Run the same "
                 "command again to go on."
             )
 
@@ -72,6 +72,11 @@ class TrainingProgress(Report):
         """Prints the outcome and what to do next."""
         self.bar.stop()
         why = "no improvement" if result.stopped == "patience" else "all epochs done"
+        if result.score < result.untrained[OBJECTIVE]:
+            self.console.print(
+                "Warning: training made the network worse than it began; the learning rates may be "
+                "too high for these weights (--set optimizer.lr.backbone=...)."
+            )
         self.console.print(
             f"Done ({why}): validation MAP@R {result.score:.4f} at epoch {result.best_epoch}, "
             f"untrained {result.untrained[OBJECTIVE]:.4f}.\n"
@@ -82,7 +87,7 @@ class TrainingProgress(Report):
 
 def _line(record: EpochRecord, epochs: int) -> str:
     parts = [f"epoch {record.epoch:>{len(str(epochs))}}/{epochs}"]
-    parts.append("untrained   " if record.loss is None else f"loss {record.loss:8.4f}")
+    parts.append("untrained    " if record.loss is None else f"loss {record.loss:8.4f}")
     if record.validation is not None:
         parts.append(f"MAP@R {record.validation[OBJECTIVE]:.4f}")
         parts.append(f"P@1 {record.validation['precision_at_1']:.4f}")

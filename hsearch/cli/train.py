@@ -1,5 +1,6 @@
 """`hsearch train`: one method on one fold."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder of the run; by default runs/DATA-METHOD-fold-DIGEST.",
 )
+@click.option("--dry-run", is_flag=True, help="Print every setting as JSON and stop.")
 def train(
     method: str,
     data: str,
@@ -49,6 +51,7 @@ def train(
     seed: int,
     workers: int,
     out: Path | None,
+    dry_run: bool,
 ) -> None:
     """Train one method on one fold; the same command again resumes it.
 
@@ -59,9 +62,12 @@ def train(
     from hsearch.training.launch import train_locally
     from hsearch.training.resolve import parse_setting, resolve_job
 
-    given = dict(parse_setting(text) for text in settings)
     if epochs is not None:
-        given["schedule.epochs"] = epochs
+        settings = (*settings, f"schedule.epochs={epochs}")
+    given = dict(pairs := [parse_setting(text) for text in settings])
+    if len(given) < len(pairs):
+        twice = next(key for key, _ in pairs if [k for k, _ in pairs].count(key) > 1)
+        raise click.UsageError(f"The setting '{twice}' is given twice; give it once.")
     job = resolve_job(
         method=method,
         data=data,
@@ -71,6 +77,9 @@ def train(
         fold=fold,
         seed=seed,
     )
+    if dry_run:
+        click.echo(json.dumps(job.to_dict(), indent=2))
+        return
     folder = out or _default_folder(job)
     with TrainingProgress(job, folder) as progress:
         result = train_locally(job, progress, folder, workers)

@@ -46,7 +46,8 @@ class TrainingBatches:
     Attributes:
         pixels: Where images come from.
         rows: (N,) rows of the training images.
-        labels: (N, L) their labels, or multi-hot.
+        classes: (N,) what the sampler balances.
+        labels: (N, L) their label paths, or (N, C) multi-hot.
         image: How to augment.
         batch: How to sample.
         seed: Root of all draws.
@@ -55,6 +56,7 @@ class TrainingBatches:
 
     pixels: Pixels
     rows: IntArray
+    classes: IntArray
     labels: Tensor
     image: ImageSpec
     batch: BatchSpec
@@ -67,11 +69,17 @@ class TrainingBatches:
                 "`batch.size` must be a multiple of the number of workers, so that every one gets "
                 f"an equal part, but got {self.batch.size} and {world_size()}."
             )
+        if self.batch.size > len(self.rows):
+            raise ConfigError(
+                f"`batch.size` must not exceed the {len(self.rows)} training images of the fold, "
+                f"but got {self.batch.size}."
+            )
 
     def epoch(self, epoch: int, iterations: int) -> Iterator[Batch]:
         """Yields the batches of one epoch."""
-        classes = self.labels[:, -1].numpy()
-        order = draw_epoch(classes, self.batch, seed=self.seed, epoch=epoch, iterations=iterations)
+        order = draw_epoch(
+            self.classes, self.batch, seed=self.seed, epoch=epoch, iterations=iterations
+        )
         plans = (self._plan(chosen, epoch, i) for i, chosen in enumerate(order))
         for chosen, images in _prepare_ahead(zip(order, plans, strict=True)):
             yield Batch(images, self.labels[torch.from_numpy(np.tile(chosen, self.views))])

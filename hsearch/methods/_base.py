@@ -47,7 +47,6 @@ class Method(nn.Module):
         views: Augmented copies of each image in a batch.
         groups: Names of the method's optimiser groups, with the published factor of their learning
             rate relative to the backbone's. A group called `head` follows the recipe's head.
-        hierarchical: Whether levels above the class change the loss.
     """
 
     task: ClassVar[Literal["retrieval", "multilabel"]] = "retrieval"
@@ -55,7 +54,6 @@ class Method(nn.Module):
     features: ClassVar[Literal["vector", "map"]] = "vector"
     views: ClassVar[int] = 1
     groups: ClassVar[Mapping[str, float]] = {}
-    hierarchical: ClassVar[bool] = False
     curvature: float = 1.0
 
     def __init__(self, setting: Setting) -> None:

@@ -1,6 +1,7 @@
 """Knobs of a method, read from the signature and docstring of its constructor."""
 
 import inspect
+import math
 import re
 from dataclasses import dataclass
 from typing import Literal, get_args, get_origin, get_type_hints
@@ -38,6 +39,8 @@ class Knob:
             )
         if self.type is float and type(value) is int:
             return float(value)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ConfigError(f"Knob '{self.name}' of {method} must be finite, but got {value}.")
         if not isinstance(value, bool | int | float | str) or type(value) is not self.type:
             raise ConfigError(
                 f"Knob '{self.name}' of {method} must be of type {self.type.__name__}, "

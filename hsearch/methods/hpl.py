@@ -93,8 +93,12 @@ def cluster_means(points: Tensor, assignment: Tensor, fallback: Tensor) -> Tenso
 
 
 def _nearest(points: Tensor, centroids: Tensor) -> Tensor:
-    # |p - c|^2 without |p|^2, which does not change the order.
-    return ((centroids**2).sum(dim=1) - 2 * points @ centroids.T).argmin(dim=1)
+    # |p - c|^2 without |p|^2, which does not change the order. The product rounds equal columns
+    # differently, so what lies within rounding of the least counts as equal to it.
+    distances = (centroids**2).sum(dim=1) - 2 * points @ centroids.T
+    rounding = 16 * torch.finfo(points.dtype).eps * distances.abs().max()
+    least = distances <= distances.min(dim=1, keepdim=True).values + rounding
+    return least.int().argmax(dim=1)
 
 
 class Loss(Method):
@@ -125,7 +129,6 @@ class Loss(Method):
     """
 
     groups: ClassVar[Mapping[str, float]] = {"proxies": 100.0}
-    hierarchical = True
 
     def __init__(
         self,

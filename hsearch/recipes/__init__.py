@@ -5,7 +5,7 @@ from pathlib import Path
 
 from hsearch.errors import ConfigError, did_you_mean
 from hsearch.spec import TrainingSpec
-from hsearch.yaml_file import Scalar, Value, read_yaml
+from hsearch.yaml_file import Value, read_yaml
 
 _FOLDER = Path(__file__).parent
 
@@ -16,7 +16,7 @@ def available_recipes() -> list[str]:
     return sorted(path.relative_to(_FOLDER).with_suffix("").as_posix() for path in files)
 
 
-def load_recipe(name: str, overrides: Mapping[str, Scalar] | None = None) -> TrainingSpec:
+def load_recipe(name: str, overrides: Mapping[str, Value] | None = None) -> TrainingSpec:
     """Returns the recipe with single values overridden.
 
     Args:
@@ -29,12 +29,14 @@ def load_recipe(name: str, overrides: Mapping[str, Scalar] | None = None) -> Tra
     content = {"recipe": name, **{k: v for k, v in file.content.items() if k != "about"}}
     for key, value in (overrides or {}).items():
         if key == "recipe":
-            raise ConfigError("The recipe is not one of its own settings; choose it by name.")
+            raise ConfigError(
+                "The recipe is not one of its own settings; choose it with `--recipe`."
+            )
         _set(content, key.split("."), value)
     return TrainingSpec.from_dict(content)
 
 
-def _set(content: dict[str, Value], keys: list[str], value: Scalar) -> None:
+def _set(content: dict[str, Value], keys: list[str], value: Value) -> None:
     """Puts a value at a dotted key; an impossible key is left for the spec's own validation."""
     *parents, last = keys
     for key in parents:

@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
@@ -16,7 +17,7 @@ from torch.optim import Optimizer
 
 from hsearch.errors import DatasetError
 
-Notes = dict[str, object]
+Notes = dict[str, Any]
 
 
 def save_checkpoint(
@@ -43,7 +44,11 @@ def load_checkpoint(path: Path, module: nn.Module, optimizer: Optimizer | None =
     with _opened(path) as file:
         tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     own = {n.removeprefix("model."): t for n, t in tensors.items() if n.startswith("model.")}
-    module.load_state_dict(own)
+    try:
+        module.load_state_dict(own)
+    except RuntimeError as error:
+        first = str(error).splitlines()[1].strip()
+        raise DatasetError(f"The checkpoint {path} is of another network: {first}") from error
     if optimizer is not None:
         state: dict[int, dict[str, Tensor]] = {}
         for name, tensor in tensors.items():

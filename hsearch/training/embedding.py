@@ -19,10 +19,12 @@ def embed_rows(
     """Returns (N, D) float32 embeddings of N rows, in their order, on every rank."""
     device = next(step.parameters()).device
     own = np.array_split(rows, distributed.world_size())[distributed.rank()]
+    count = len(own)
+    own = own if count else rows[:1]  # with fewer images than ranks some have nothing to give
 
     def network(images: Tensor) -> Tensor:
         return step.embed(normalise(images.to(device), image))
 
     step.eval()
     local = embed_batches(evaluation_batches(pixels, own, image), network)
-    return distributed.gather_rows(local.to(device)).cpu()
+    return distributed.gather_rows(local[:count].to(device)).cpu()

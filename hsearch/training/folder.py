@@ -34,6 +34,8 @@ class RunFolder:
     @contextmanager
     def claimed(self, job: FoldJob) -> Iterator[None]:
         """Holds the folder for one writer and one job; another writer or job is refused."""
+        created = not self.path.exists()
+        self._refuse_foreign_files()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -54,31 +56,41 @@ class RunFolder:
             try:
                 yield
             except HsearchError:
-                self._leave_if_nothing_was_trained()
+                self._leave_if_nothing_was_trained(created)
                 raise
 
     def _accept(self, job: FoldJob) -> None:
         if not self.job.exists():
-            others = [p.name for p in self.path.iterdir() if p.name != ".lock"]
+            write_json(self.job, job)
+            return
+        different = _differences(read_job(self.path).to_dict(), job.to_dict())
+        if different == {"data_digest"}:
+            raise ConfigError(
+                f"The data set '{job.data}' has changed since the run in {self.path} began; give "
+                "another folder with `--out` to train on the new data."
+            )
+        if different:
+            raise ConfigError(
+                f"{self.path} holds a run with other settings ({', '.join(sorted(different))}); "
+                "repeat those to resume it, or give another folder with `--out`."
+            )
+
+    def _refuse_foreign_files(self) -> None:
+        if self.path.is_dir() and not self.job.exists():
+            others = [p.name for p in self.path.iterdir() if not p.name.startswith(".")]
             if others:
                 raise ConfigError(
                     f"{self.path} holds other files ({others[0]}, ...) and no hsearch run; give a "
                     "new or empty folder with `--out`."
                 )
-            write_json(self.job, job)
-        elif (before := read_job(self.path)) != job:
-            different = ", ".join(sorted(_differences(before.to_dict(), job.to_dict())))
-            raise ConfigError(
-                f"{self.path} holds a run with other settings ({different}); repeat those to "
-                "resume it, or give another folder with `--out`."
-            )
 
-    def _leave_if_nothing_was_trained(self) -> None:
+    def _leave_if_nothing_was_trained(self, created: bool) -> None:
         if not self.last.exists():
             self.job.unlink(missing_ok=True)
             (self.path / ".lock").unlink()
-            with suppress(OSError):
-                self.path.rmdir()
+            if created:
+                with suppress(OSError):
+                    self.path.rmdir()
 
     def finished(self) -> FoldResult | None:
         """Returns the result if training has ended."""

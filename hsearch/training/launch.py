@@ -6,9 +6,13 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from multiprocessing.process import BaseProcess
+from multiprocessing.connection import wait
+from multiprocessing.context import SpawnProcess
+from multiprocessing.queues import SimpleQueue
+from multiprocessing.synchronize import Semaphore
 from pathlib import Path
 
 import torch
@@ -21,6 +25,7 @@ from hsearch.training.folder import RunFolder
 from hsearch.training.loop import Report, train_fold
 
 START_SECONDS = 300
+GRACE_SECONDS = 30
 
 
 def train_locally(job: FoldJob, report: Report, path: Path, workers: int = 1) -> FoldResult:
@@ -37,51 +42,89 @@ def train_locally(job: FoldJob, report: Report, path: Path, workers: int = 1) ->
     with folder.claimed(job):
         if workers == 1:
             return train_fold(job, report, folder)
-        with _other_ranks(job, path, workers):
-            try:
-                return train_fold(job, report, folder)
-            except RuntimeError as error:
-                raise ClusterError(
-                    f"A worker was lost ({str(error).splitlines()[0]}); run the same command "
-                    "again to go on from the last epoch."
-                ) from error
+        with _OtherRanks(job, path, workers).running():
+            return train_fold(job, report, folder)
 
 
-@contextmanager
-def _other_ranks(job: FoldJob, path: Path, workers: int) -> Iterator[None]:
-    """Starts ranks 1.. as processes and makes this process rank 0 of their group."""
-    context = multiprocessing.get_context("spawn")
-    threads = torch.get_num_threads()
-    with tempfile.TemporaryDirectory(prefix="hsearch-ranks-") as meeting:
-        ready = context.Barrier(workers)
-        processes: list[BaseProcess] = [
+class _OtherRanks:
+    """Ranks 1.. as processes, with this process as rank 0 of their group."""
+
+    def __init__(self, job: FoldJob, path: Path, workers: int) -> None:
+        self.job, self.path, self.workers = job, path, workers
+        context = multiprocessing.get_context("spawn")
+        self.ready = context.Semaphore(0)
+        self.words: SimpleQueue[str] = context.SimpleQueue()
+        self.meeting = tempfile.TemporaryDirectory(prefix="hsearch-ranks-")
+        shared = (self.meeting.name, self.ready, self.words)
+        self.processes = [
             context.Process(
                 target=_rank_main,
-                args=(job.to_dict(), str(path), rank, workers, meeting, ready),
+                args=(job.to_dict(), str(path), rank, workers, *shared),
                 name=f"hsearch-rank-{rank}",
                 daemon=True,
             )
             for rank in range(1, workers)
         ]
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Starts the ranks, joins their group, and ends them whatever happens."""
+        threads = torch.get_num_threads()
+        over = threading.Event()
         try:
-            for process in processes:
+            for process in self.processes:
                 process.start()
-            try:
-                ready.wait(START_SECONDS)
-            except threading.BrokenBarrierError:
-                raise ClusterError(
-                    f"{workers} workers must start within {START_SECONDS} s, but not all did; "
-                    "is there enough memory?"
-                ) from None
-            _join_group(0, workers, meeting)
+            self._await_start()
+            _join_group(0, self.workers, self.meeting.name)
+            threading.Thread(target=self._leave_if_stuck, args=(over,), daemon=True).start()
             yield
+        except RuntimeError as error:
+            if self._lost():
+                raise ClusterError(self._sentence()) from error
+            raise
         finally:
+            over.set()
+            _end(self.processes, patience=10 if sys.exc_info()[0] is None else 0)
             if dist.is_initialized():
                 dist.destroy_process_group()
-            for process in processes:
-                process.terminate()
-                process.join()
+            self.meeting.cleanup()
             torch.set_num_threads(threads)
+
+    def _await_start(self) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        for _ in self.processes:
+            while not self.ready.acquire(timeout=0.5):
+                dead = any(process.exitcode is not None for process in self.processes)
+                if dead or time.monotonic() > deadline:
+                    raise ClusterError(
+                        f"{self.workers} workers must start within {START_SECONDS} s, but not all "
+                        "did; is there enough memory?"
+                    )
+
+    def _lost(self) -> bool:
+        """Whether a rank has died, given a moment to do so."""
+        wait([process.sentinel for process in self.processes], timeout=2)
+        return any(process.exitcode for process in self.processes)
+
+    def _sentence(self) -> str:
+        if not self.words.empty():
+            return self.words.get()
+        return "A worker was lost; run the same command again to go on from the last epoch."
+
+    def _leave_if_stuck(self, over: threading.Event) -> None:
+        """Ends this process if it still waits for a rank that died: nccl would wait for minutes."""
+        wait([process.sentinel for process in self.processes])
+        if not over.wait(GRACE_SECONDS) and any(process.exitcode for process in self.processes):
+            sys.stderr.write(f"hsearch: error: {self._sentence()}\n")
+            os._exit(1)
+
+
+def _end(processes: list[SpawnProcess], patience: float) -> None:
+    for process in processes:
+        if process.pid is not None:
+            process.join(patience)
+            process.terminate()
+            process.join()
 
 
 def _rank_main(
@@ -90,21 +133,27 @@ def _rank_main(
     rank: int,
     workers: int,
     meeting: str,
-    ready: threading.Barrier,
+    ready: Semaphore,
+    words: "SimpleQueue[str]",
 ) -> None:
-    """Main function of ranks 1..: the same training, silent; rank 0 reports errors of the job."""
+    """Main function of ranks 1..: the same training, silent; errors go to rank 0 as a sentence."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = os.getppid()
+    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
     try:
-        ready.wait(START_SECONDS)
+        ready.release()
         _join_group(rank, workers, meeting)
         train_fold(FoldJob.from_dict(job), Report(), RunFolder(Path(path)))
-    except HsearchError:
-        sys.exit(1)
-    except (RuntimeError, threading.BrokenBarrierError):
-        if os.getppid() == parent:
-            raise
-        sys.exit(1)
+        dist.destroy_process_group()
+    except (HsearchError, RuntimeError, OSError, MemoryError) as error:
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        words.put(f"Worker {rank} ended: {first}")
+        os._exit(1)
+
+
+def _end_with_parent(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
 
 
 def _join_group(rank: int, workers: int, meeting: str) -> None:

@@ -82,10 +82,12 @@ class _Run:
     def start(cls, job: FoldJob, folder: RunFolder) -> "_Run":
         device = pick_device()
         data = load_fold(job)
-        step = build_step(job, data.hierarchy, device)
+        resumed = distributed.share_object(folder.last.exists())
+        step = build_step(job, data.hierarchy, device, restored=resumed)
         batches = TrainingBatches(
             data.pixels,
             data.train_rows,
+            data.train_labels[:, -1],
             torch.from_numpy(data.train_labels),
             job.training.image,
             job.training.batch,
@@ -100,9 +102,8 @@ class _Run:
         """Goes back to the last finished epoch, if there is one."""
         if distributed.share_object(self.folder.last.exists()):
             notes = load_checkpoint(self.folder.last, self.step, self.optimizer)
-            records = notes["history"]
-            assert isinstance(records, list)
-            self.history = [EpochRecord.from_dict(record) for record in records]
+            self.history = [EpochRecord.from_dict(record) for record in notes["history"]]
+            self._keep_best()
 
     def untrained(self) -> EpochRecord:
         began = time.perf_counter()
@@ -179,11 +180,16 @@ class _Run:
         """Keeps an epoch: its record, its checkpoint, and its weights if it is the best."""
         self.history.append(record)
         if distributed.rank() == 0:
-            if record.epoch and record.validation and self._best() is record:
-                save_checkpoint(self.folder.best, self.step, None, record.to_dict())
             notes = {"history": [past.to_dict() for past in self.history]}
             save_checkpoint(self.folder.last, self.step, self.optimizer, notes)
+            self._keep_best()
             report.epoch(record)
+
+    def _keep_best(self) -> None:
+        """Keeps the current weights if the last epoch is the best; also after a kill between."""
+        last = self.history[-1]
+        if distributed.rank() == 0 and last.epoch and last.validation and self._best() is last:
+            save_checkpoint(self.folder.best, self.step, None, {"history": [last.to_dict()]})
 
     def why_stop(self) -> str | None:
         """Returns why training is over, or None."""

@@ -1,15 +1,19 @@
 """From what a user names to a complete job: method, data, recipe and single settings."""
 
+import difflib
 from collections.abc import Mapping
+from pathlib import Path
 
 from hsearch.data.library import open_data
 from hsearch.errors import ConfigError, did_you_mean
 from hsearch.folds import Splits
-from hsearch.methods import check_knobs, load_method
+from hsearch.methods import check_knobs, knobs_of, load_method
 from hsearch.recipes import load_recipe
-from hsearch.spec import FoldJob, MethodSpec
+from hsearch.spec import FoldJob, MethodSpec, TrainingSpec
 from hsearch.training.optimizer import learning_rates
-from hsearch.yaml_file import Scalar
+from hsearch.yaml_file import Scalar, Value
+
+SECTIONS = ("method", "model", "image", "batch", "optimizer", "schedule")
 
 
 def resolve_job(
@@ -17,7 +21,7 @@ def resolve_job(
     method: str,
     data: str,
     recipe: str,
-    settings: Mapping[str, Scalar],
+    settings: Mapping[str, Value],
     splits: Splits = "disjoint",
     fold: int = 0,
     seed: int = 0,
@@ -34,6 +38,10 @@ def resolve_job(
         seed: Root of all draws.
     """
     kind = load_method(method)
+    known = _setting_names(method)
+    for key in settings:
+        if key not in known and key.split(".")[0] not in SECTIONS:
+            raise ConfigError(f"Unknown setting '{key}'; {_nearest(key, known)}")
     knobs = {key.removeprefix("method."): v for key, v in settings.items() if _is_knob(key)}
     checked = check_knobs(method, knobs)
     training = load_recipe(recipe, {k: v for k, v in settings.items() if not _is_knob(k)})
@@ -45,9 +53,22 @@ def resolve_job(
                 f"{method} has no group '{group}' to set a learning rate for; "
                 f"{did_you_mean(group, rates)}"
             )
+    if kind.task != "retrieval":
+        raise ConfigError(
+            f"{method} learns from images with several labels each, but '{data}' has one label "
+            "path per image; choose a retrieval method."
+        )
+    store = open_data(data)
+    if data != store.name:  # a path, which must still be right from another folder
+        data = str(store.path.resolve())
+    weights = training.model.weights
+    if weights not in ("pretrained", "random"):
+        absolute = {"weights": str(Path(weights).expanduser().resolve())}
+        model = training.model.model_copy(update=absolute)
+        training = training.model_copy(update={"model": model})
     return FoldJob(
         data=data,
-        data_digest=open_data(data).digest,
+        data_digest=store.digest,
         method=MethodSpec(name=method, knobs=checked),
         training=training,
         splits=splits,
@@ -56,21 +77,41 @@ def resolve_job(
     )
 
 
-def parse_setting(text: str) -> tuple[str, Scalar]:
-    """Reads `a.b=c`; the value is true, false, null, a number, or else text."""
+def parse_setting(text: str) -> tuple[str, Value]:
+    """Reads `a.b=c`: true, false, null, a number, numbers with commas between, or else text."""
     key, equals, value = text.partition("=")
     if not equals or not key or not value:
         raise ConfigError(f"A setting must look like a.b=c, but got '{text}'.")
+    parts = [_scalar(part.strip()) for part in value.strip("[]").split(",")]
+    if len(parts) > 1 and all(isinstance(part, int | float) for part in parts):
+        return key, list[Value](parts)
+    return key, _scalar(value)
+
+
+def _scalar(text: str) -> Scalar:
     words: dict[str, Scalar] = {"true": True, "false": False, "null": None}
-    if value in words:
-        return key, words[value]
+    if text in words:
+        return words[text]
     for kind in (int, float):
         try:
-            return key, kind(value)
+            return kind(text)
         except ValueError:
             continue
-    return key, value
+    return text
 
 
 def _is_knob(key: str) -> bool:
     return key.startswith("method.")
+
+
+def _setting_names(method: str) -> list[str]:
+    knobs = [f"method.{name}" for name in knobs_of(load_method(method))]
+    sections = {name: TrainingSpec.model_fields[name].annotation for name in SECTIONS[1:]}
+    return knobs + [f"{name}.{f}" for name, kind in sections.items() for f in kind.model_fields]
+
+
+def _nearest(key: str, known: list[str]) -> str:
+    same = [name for name in known if name.rpartition(".")[2] == key.rpartition(".")[2]]
+    near = same or difflib.get_close_matches(key, known, n=1)
+    hint = f" Did you mean '{near[0]}'?" if near else ""
+    return f"settings begin with {', '.join(f'{name}.' for name in SECTIONS)}{hint}"

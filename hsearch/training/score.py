@@ -37,7 +37,7 @@ def score_run(path: Path, part: Part) -> RunScore:
     store = open_job_store(job)
     splits = store_splits(store, job.splits)
     fold = splits.folds[job.fold]
-    step = build_step(job, store.hierarchy.restrict(fold.train), pick_device())
+    step = build_step(job, store.hierarchy.restrict(fold.train), pick_device(), restored=True)
     load_checkpoint(RunFolder(path).best, step)
     rows = store.rows(fold.validation if part == "validation" else splits.test)
     image = job.training.image

@@ -73,10 +73,21 @@ def load_fold(job: FoldJob) -> FoldData:
     )
 
 
-def build_step(job: FoldJob, hierarchy: Hierarchy, device: torch.device) -> TrainingStep:
-    """Returns the job's network with its method; initial weights follow from seed and fold."""
+def build_step(
+    job: FoldJob, hierarchy: Hierarchy, device: torch.device, *, restored: bool = False
+) -> TrainingStep:
+    """Returns the job's network with its method; initial weights follow from seed and fold.
+
+    Args:
+        job: What is trained.
+        hierarchy: Of the fold's training classes.
+        device: Where the network goes.
+        restored: Whether a checkpoint will replace all weights, so that none need be found.
+    """
     kind = load_method(job.method.name)
     model = job.training.model
+    if restored:
+        model = model.model_copy(update={"weights": "random"})
     embedder = Embedder(model, seed=seed_for(job.seed, "model", job.fold), features=kind.features)
     setting = Setting(
         hierarchy=hierarchy,

@@ -11,7 +11,7 @@ from hsearch.models.embedder import Embedder
 class TrainingStep(nn.Module):
     """Embedder and method as one module, so that DistributedDataParallel sees all parameters.
 
-    On CUDA the embedder runs in bfloat16; the method always runs in float32.
+    On CUDA the embedder trains in bfloat16; the method, and evaluation, always run in float32.
     """
 
     def __init__(self, embedder: Embedder, method: Method) -> None:
@@ -32,7 +32,8 @@ class TrainingStep(nn.Module):
 
     def embed(self, images: Tensor) -> Tensor:
         """Maps (B, 3, S, S) images to (B, D) embeddings in the method's geometry."""
-        with torch.autocast(images.device.type, torch.bfloat16, enabled=images.is_cuda):
+        reduced = images.is_cuda and self.training
+        with torch.autocast(images.device.type, torch.bfloat16, enabled=reduced):
             features = self.embedder(images)
         if features.dtype == torch.bfloat16:
             features = features.float()

@@ -7,6 +7,7 @@ import torch
 from hsearch.data.batches import TrainingBatches, evaluation_batches
 from hsearch.data.pixels import open_pixels
 from hsearch.data.transforms import eval_image
+from hsearch.errors import ConfigError
 from hsearch.spec import BatchSpec, ImageSpec
 
 IMAGE = ImageSpec(resize=16, crop=12)
@@ -17,10 +18,12 @@ def pixels(toy_store, tmp_path):
     return open_pixels(toy_store, np.arange(len(toy_store)), 16, cache_folder=tmp_path)
 
 
-def training_batches(store, pixels, views=1, seed=3):
+def training_batches(store, pixels, views=1, seed=3, labels=None):
     rows = store.rows(np.arange(8))
-    labels = torch.from_numpy(store.hierarchy.paths[store.classes[rows]])
-    return TrainingBatches(pixels, rows, labels, IMAGE, BatchSpec(size=16), seed, views)
+    paths = torch.from_numpy(store.hierarchy.paths[store.classes[rows]])
+    labels = paths if labels is None else labels
+    batch = BatchSpec(size=16)
+    return TrainingBatches(pixels, rows, store.classes[rows], labels, IMAGE, batch, seed, views)
 
 
 def test_training_batches_have_images_and_the_labels_of_the_drawn_classes(toy_store, pixels):
@@ -52,6 +55,26 @@ def test_same_seed_same_batches_other_epoch_other_batches(toy_store, pixels):
     )
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
+
+
+def test_multi_hot_labels_pass_through(toy_store, pixels):
+    rows = toy_store.rows(np.arange(8))
+    multi_hot = torch.from_numpy(np.eye(8, dtype=np.int64)[toy_store.classes[rows]])
+    multi_hot[:, 0] = 1
+    (batch,) = training_batches(toy_store, pixels, labels=multi_hot).epoch(1, 1)
+    assert batch.labels.shape == (16, 8)
+    assert batch.labels[:, 0].all()
+    _, counts = batch.labels[:, 1:].argmax(dim=1).unique(return_counts=True)
+    assert (counts % 4 == 0).all()
+
+
+def test_batch_larger_than_the_data_is_refused(toy_store, pixels):
+    rows = toy_store.rows([0, 1])
+    labels = torch.zeros(len(rows), 1, dtype=torch.long)
+    with pytest.raises(ConfigError, match="must not exceed the 12 training images"):
+        TrainingBatches(
+            pixels, rows, toy_store.classes[rows], labels, IMAGE, BatchSpec(size=16), seed=0
+        )
 
 
 def test_evaluation_batches_keep_the_order_of_the_rows(toy_store, pixels):

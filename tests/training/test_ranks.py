@@ -25,6 +25,7 @@ def losses_and_gradients(job_values: Any, iterations: int, dtype: str) -> dict[s
     batches = TrainingBatches(
         data.pixels,
         data.train_rows,
+        data.train_labels[:, -1],
         labels,
         job.training.image,
         job.training.batch,
