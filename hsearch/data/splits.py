@@ -9,6 +9,7 @@ from hsearch.folds import ClassSplits, Splits, class_splits
 
 def store_splits(store: Store, splits: Splits = "disjoint") -> ClassSplits:
     """Returns the splits of a store's classes: its own test classes, or the second half as test."""
+    _check_marks(store)
     tested = np.unique(store.classes[store.split == "test"])
     both = np.intersect1d(tested, store.classes[store.split == "train"])
     if both.size:
@@ -20,3 +21,19 @@ def store_splits(store: Store, splits: Splits = "disjoint") -> ClassSplits:
     return class_splits(
         store.hierarchy.num_classes, splits=splits, test_classes=tested if tested.size else None
     )
+
+
+def _check_marks(store: Store) -> None:
+    """Raises where marks of some images would be passed over in silence."""
+    marks = set(store.split.tolist())
+    if len(marks) > 1 and "" in marks:
+        raise DatasetError(
+            "Either every image has a split or none has, but "
+            f"{np.count_nonzero(store.split == '')} of {len(store)} images have none; mark them "
+            "train or test, or leave `split` out."
+        )
+    if marks == {"train"}:
+        raise DatasetError(
+            "Images are marked train (or val), but none is marked test; mark the test classes, or "
+            "leave `split` (or folders train and val) out to test on the second half of all classes."
+        )

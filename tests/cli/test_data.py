@@ -100,6 +100,19 @@ def test_few_classes_are_shown_without_folds(tmp_path):
     assert "folds need at least" in shown.output
 
 
+@pytest.mark.parametrize(
+    ("marks", "sentence"), [(("train", "val"), "none is marked test"), (("train", ""), "none has")]
+)
+def test_marks_that_give_no_test_are_shown_in_place_of_folds(images, marks, sentence):
+    lines = [f"{name}/{i}.jpg,{name},{marks[i]}" for name in CLASSES for i in range(2)]
+    (images / "t.csv").write_text("\n".join(["path,label,split", *lines]))
+    assert run("prepare", "mine", "--from", images / "t.csv").exit_code == 0
+    shown = run("show", "mine")
+    assert shown.exit_code == 0
+    assert sentence in shown.output
+    assert "fold 0" not in shown.output
+
+
 def test_a_damaged_store_does_not_hide_the_others(images, folder):
     run("prepare", "mine", "--from", images)
     (folder / "broken.arrow").write_bytes(b"text")

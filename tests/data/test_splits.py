@@ -28,6 +28,19 @@ def test_a_store_keeps_its_own_test_classes(toy_store):
         store_splits(store, "mlrc")
 
 
+def test_marks_without_test_are_refused(toy_store):
+    with pytest.raises(DatasetError, match=r"marked train.* none is marked test; mark the test"):
+        store_splits(with_split(toy_store, lambda c: "train"))
+
+
+@pytest.mark.parametrize("mark", ["train", "test"])
+def test_images_without_split_beside_marked_ones_are_refused(toy_store, mark):
+    store = with_split(toy_store, lambda c: mark if c < 20 else "")
+    empty = len(store.rows(range(20, 24)))
+    with pytest.raises(DatasetError, match=f"{empty} of {len(store)} images have none"):
+        store_splits(store)
+
+
 def test_a_class_on_both_sides_is_refused(toy_store):
     rng = np.random.default_rng(0)
     store = with_split(toy_store, lambda c: rng.choice(["train", "test"]))
