@@ -30,6 +30,11 @@ def _fast_decoder() -> Callable[[torch.Tensor, int, bool], torch.Tensor] | None:
 _decode_jpeg = _fast_decoder()
 
 
+def decoder_name() -> str:
+    """Returns what decodes the JPEG files; two decoders differ by a grey level here and there."""
+    return "pillow" if _decode_jpeg is None else "torchvision"
+
+
 def decode(data: memoryview | bytes) -> torch.Tensor:
     """Returns the pixels of a JPEG, PNG or WEBP file of a store: uint8 (3, H, W), RGB.
 

@@ -1,6 +1,7 @@
 """Decoded images of a store, from a cache that all processes of a machine share.
 
-The cache is one file of raw uint8 pixels per store, size and set of rows, mapped into memory.
+The cache is one file of raw uint8 pixels per store, size, set of rows and way of making them,
+mapped into memory.
 Where it does not fit the stated share of memory, images are decoded at every access instead.
 """
 
@@ -15,13 +16,16 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from hsearch.data.decoding import decode
+from hsearch.data.decoding import decode, decoder_name
 from hsearch.data.images import resized_size
 from hsearch.data.library import MEMORY_SHARE, data_folder
 from hsearch.data.store import Store
 from hsearch.data.transforms import resize
 from hsearch.errors import DatasetError
 from hsearch.files import locked, replacing
+
+PIXELS_VERSION = 1
+"""Of the layout and making of cached pixels; a change to either must raise it."""
 
 logger = logging.getLogger(__name__)
 
@@ -138,7 +142,8 @@ def open_pixels(
     allowed = int(memory_share * physical_memory())
     if not 0 < pixels.num_bytes <= allowed:
         return pixels
-    key = hashlib.sha256(f"{store.digest} {resize}".encode() + pixels.rows.tobytes())
+    made = f"{PIXELS_VERSION} {decoder_name()} {store.digest} {resize} "
+    key = hashlib.sha256(made.encode() + pixels.rows.tobytes())
     path = folder / f"{store.name}-{resize}-{key.hexdigest()[:16]}.pixels"
     try:
         with locked(folder / ".lock"):

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torchvision.transforms.v2 import functional as tv
 
+from hsearch.data import decoding
 from hsearch.data import pixels as pixels_module
 from hsearch.data.decoding import decode
 from hsearch.data.pixels import Pixels, open_pixels, physical_memory
@@ -90,6 +91,19 @@ def test_one_file_serves_the_same_rows_in_any_order(store, tmp_path):
     open_pixels(store, np.array([2, 5]), 32, cache_folder=tmp_path)
     open_pixels(store, np.array([2, 4]), 33, cache_folder=tmp_path)
     assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_another_way_of_making_pixels_gets_its_own_file(store, tmp_path, monkeypatch):
+    rows = np.array([2, 4])
+    open_pixels(store, rows, 32, cache_folder=tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(pixels_module, "PIXELS_VERSION", pixels_module.PIXELS_VERSION + 1)
+        open_pixels(store, rows, 32, cache_folder=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 2
+    monkeypatch.setattr(decoding, "_decode_jpeg", None)
+    by_pillow = open_pixels(store, rows, 32, cache_folder=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 3
+    assert torch.equal(by_pillow[4], open_pixels(store, rows, 32, memory_share=0)[4])
 
 
 def test_a_file_of_the_wrong_length_is_made_anew(store, tmp_path):
