@@ -97,6 +97,18 @@ def test_a_bomb_is_bad_below_and_above_pillows_own_error(monkeypatch, factor):
         prepare_image(data, None)
 
 
+@pytest.mark.parametrize("size", [(1, 20_000), (20_000, 1), (2, 41), (41, 2)])
+def test_a_line_is_bad_because_it_would_be_enlarged_beyond_measure(size):
+    with pytest.raises(BadImageError, match="aspect ratio beyond 20:1"):
+        prepare_image(encode(Image.new("L", size), "PNG"), 256)
+
+
+@pytest.mark.parametrize("size", [(1, 20), (40, 2)])
+def test_a_strip_is_good(size):
+    prepared = prepare_image(encode(Image.new("L", size), "PNG"), 256)
+    assert (prepared.width, prepared.height) == size
+
+
 def test_a_missing_file_is_bad(tmp_path):
     with pytest.raises(BadImageError, match="missing"):
         prepare_image(tmp_path / "none.jpg", None)
