@@ -14,10 +14,10 @@ def read(path, text):
 
 
 def test_one_level(tmp_path):
-    rows = read(tmp_path, "path,label\na/1.jpg,cat\n/b/2.jpg,dog\n")
+    rows = read(tmp_path, "path,label\na/1.jpg,cat\nb/2.jpg,dog\n")
     assert rows == [
         Record("a/1.jpg", tmp_path / "a/1.jpg", ("cat",)),
-        Record("/b/2.jpg", tmp_path / "/b/2.jpg", ("dog",)),
+        Record("b/2.jpg", tmp_path / "b/2.jpg", ("dog",)),
     ]
 
 
@@ -55,6 +55,28 @@ def test_rows_without_path_or_label_are_problems(tmp_path):
     rows = read(tmp_path, "path,label\n,cat\nb,\nc,dog\n")
     reason = "row without path or label"
     assert rows[:2] == [Problem("row 1", reason), Problem("row 2", reason)]
+
+
+def test_paths_out_of_the_folder_are_problems(tmp_path):
+    folder = tmp_path / "data"
+    (folder / "a").mkdir(parents=True)
+    (tmp_path / "secret.jpg").write_bytes(b"")
+    (folder / "a" / "file.jpg").symlink_to(tmp_path / "secret.jpg")
+    (folder / "a" / "up").symlink_to(tmp_path)
+    out = ["/etc/passwd", "../secret.jpg", "a/../../secret.jpg", "a/file.jpg", "a/up/secret.jpg"]
+    out.append("a\0b.jpg")
+    rows = read(folder, "path,label\n" + "".join(f"{path},cat\n" for path in out))
+    reason = "path out of the table's folder"
+    assert rows == [Problem(f"row {number}", reason) for number in range(1, len(out) + 1)]
+
+
+def test_any_way_of_writing_a_path_inside_the_folder_is_good(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    inside = ["real/1.jpg", "link/1.jpg", "real/../1.jpg", str(tmp_path / "real" / "1.jpg")]
+    rows = read(tmp_path / "link", "path,label\n1.jpg,cat\n")
+    rows += read(tmp_path, "path,label\n" + "".join(f"{path},cat\n" for path in inside))
+    assert [row.id for row in rows] == ["1.jpg", *inside]
 
 
 @pytest.mark.parametrize(
