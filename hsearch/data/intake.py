@@ -136,8 +136,10 @@ def _outcome(waiting: _Waiting) -> tuple[Record, tuple[EncodedImage, bytes] | Pr
 def _without_singles(entries: list[Entry], problems: list[Problem]) -> list[Entry]:
     """Leaves out classes with one image: it could neither be retrieved nor retrieve anything."""
     counts = Counter(entry.record.labels for entry in entries)
-    singles = sorted(labels for labels, count in counts.items() if count == 1)
-    problems.extend(Problem("/".join(labels), "class with a single image") for labels in singles)
+    singles = {labels for labels, count in counts.items() if count == 1}
+    problems.extend(
+        Problem("/".join(labels), "class with a single image") for labels in sorted(singles)
+    )
     return [entry for entry in entries if entry.record.labels not in singles]
 
 
