@@ -17,7 +17,7 @@ DEFAULT_SIZE = 256
 MEMORY_SHARE = 0.25
 """Of the physical memory, that all decoded images of this machine may take together."""
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _TABLE_SUFFIXES = (".csv", ".parquet")
 
 
@@ -60,8 +60,8 @@ def store_path(name: str) -> Path:
     """Returns where the store of that name lies, or would lie."""
     if not _NAME.fullmatch(name):
         raise DatasetError(
-            "The name of a data set must be letters, digits, '-', '_' and '.', and begin with a "
-            f"letter or digit, but got '{name}'."
+            "The name of a data set must be up to 100 letters, digits, '-', '_' and '.', and begin "
+            f"with a letter or digit, but got '{name}'."
         )
     return data_folder() / f"{name}{SUFFIX}"
 

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -129,6 +130,57 @@ def test_no_permission_is_a_sentence_but_a_programmers_mistake_is_not_hidden(ver
 
     verb(broken)
     assert isinstance(run("data").exception, FileNotFoundError)
+
+
+@pytest.mark.parametrize("folder", ["file", "file/x", "file/x/y"])
+def test_a_file_in_place_of_the_data_folder_is_a_sentence(tmp_path, monkeypatch, folder):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("HSEARCH_DATA", str(tmp_path / folder))
+    result = run("data", "show", "glyphs")
+    assert result.exit_code == 1
+    assert re.fullmatch(r"hsearch: error: (File exists|Not a directory): .*\n", result.stderr)
+
+
+@pytest.mark.parametrize("args", [["data", "show"], ["train", "--method", "hpl", "--data"]])
+def test_a_name_that_is_too_long_is_a_sentence(tmp_path, monkeypatch, args):
+    monkeypatch.setenv("HSEARCH_DATA", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    result = run(*args, 300 * "a")
+    assert result.exit_code == 2
+    assert "hsearch: error: The name of a data set must be up to 100 letters" in result.stderr
+    monkeypatch.setenv("HSEARCH_DATA", str(tmp_path / (300 * "a")))
+    result = run(*args, "glyphs")
+    assert result.exit_code == 1
+    assert "hsearch: error: File name too long: " in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "seen"),
+    [
+        ({}, "1000 None"),
+        ({"GOMP_SPINCOUNT": "7"}, "7 None"),
+        ({"OMP_WAIT_POLICY": "active"}, "None active"),
+    ],
+)
+def test_waiting_threads_sleep_soon_unless_the_user_says_otherwise(given, seen):
+    show = "import os; print(*map(os.environ.get, ('GOMP_SPINCOUNT', 'OMP_WAIT_POLICY')))"
+    program = (
+        "import subprocess, sys, types, click\n"
+        "from hsearch.cli.main import main\n"
+        "module = types.ModuleType('hsearch.cli.data')\n"
+        "def child():\n"
+        "    assert 'torch' not in sys.modules\n"
+        f"    subprocess.run([sys.executable, '-c', {show!r}], check=True)\n"
+        "module.data = click.command('data')(child)\n"
+        "sys.modules['hsearch.cli.data'] = module\n"
+        "main(['data'])\n"
+    )
+    ours = {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"}
+    env = {name: value for name, value in os.environ.items() if name not in ours}
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True, env=env | given
+    )
+    assert done.stdout.strip() == seen
 
 
 def test_an_interrupt_is_one_word_and_130(verb):

@@ -79,7 +79,7 @@ def test_an_unknown_name_says_what_there_is(tmp_path):
         open_data(str(tmp_path / "none.arrow"))
 
 
-@pytest.mark.parametrize("name", ["", "a/b", "..", ".hidden", "a b", "ä", "-x"])
+@pytest.mark.parametrize("name", ["", "a/b", "..", ".hidden", "a b", "ä", "-x", 101 * "a"])
 def test_names_are_plain(name):
     with pytest.raises(DatasetError, match="letters, digits"):
         store_path(name)
