@@ -35,5 +35,5 @@ def _check_marks(store: Store) -> None:
     if marks == {"train"}:
         raise DatasetError(
             "Images are marked train (or val), but none is marked test; mark the test classes, or "
-            "leave `split` (or folders train and val) out to test on the second half of all classes."
+            "leave `split` (or folders train and val) out to test on the second half of classes."
         )
