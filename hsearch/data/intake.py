@@ -16,6 +16,8 @@ from hsearch.data.records import Problem, Record, Report, check_depths, split_na
 Progress = Callable[[int, int], None]
 """Is told after every image how many are done, and of how many."""
 
+Groups = tuple[tuple[str, ...], ...]
+
 _Waiting = deque[tuple[Record, "Future[tuple[EncodedImage, bytes]]"]]
 
 
@@ -58,7 +60,8 @@ def take_in(
     items = list(found)
     problems = [item for item in items if isinstance(item, Problem)]
     records = _unique([item for item in items if isinstance(item, Record)], problems)
-    check_depths(records)
+    if records or not problems:  # where all are bad, the report says why
+        check_depths(records)
     records = _consistent(records)
     entries: list[Entry] = []
     with bombs_are_errors(), closing(_encoded(records, size)) as outcomes:
@@ -72,7 +75,7 @@ def take_in(
     entries = _without_singles(entries, problems)
     entries.sort(key=lambda entry: (entry.record.class_key, entry.record.id))
     classes = len({entry.record.labels for entry in entries})
-    return entries, Report(len(entries), classes, tuple(problems), _duplicates(entries))
+    return entries, Report(len(entries), classes, tuple(problems), *_duplicates(entries))
 
 
 def _spooled(spool: BinaryIO, record: Record, image: EncodedImage, sha256: bytes) -> Entry:
@@ -85,7 +88,7 @@ def _unique(records: list[Record], problems: list[Problem]) -> list[Record]:
     kept: dict[str, Record] = {}
     for record in records:
         if record.id in kept:
-            problems.append(Problem(record.id, "duplicate id"))
+            problems.append(Problem(record.where or record.id, "duplicate id"))
         else:
             kept[record.id] = record
     return list(kept.values())
@@ -130,7 +133,7 @@ def _outcome(waiting: _Waiting) -> tuple[Record, tuple[EncodedImage, bytes] | Pr
     try:
         return record, future.result()
     except BadImageError as error:
-        return record, Problem(record.id, str(error))
+        return record, Problem(record.where or record.id, str(error))
 
 
 def _without_singles(entries: list[Entry], problems: list[Problem]) -> list[Entry]:
@@ -143,8 +146,15 @@ def _without_singles(entries: list[Entry], problems: list[Problem]) -> list[Entr
     return [entry for entry in entries if entry.record.labels not in singles]
 
 
-def _duplicates(entries: list[Entry]) -> tuple[tuple[str, ...], ...]:
-    groups: dict[bytes, list[str]] = defaultdict(list)
+def _duplicates(entries: list[Entry]) -> tuple[Groups, Groups]:
+    """All groups of ids with the same image, and those of them with different labels."""
+    groups: dict[bytes, list[Record]] = defaultdict(list)
     for entry in entries:
-        groups[entry.sha256].append(entry.record.id)
-    return tuple(tuple(ids) for ids in groups.values() if len(ids) > 1)
+        groups[entry.sha256].append(entry.record)
+    same = [group for group in groups.values() if len(group) > 1]
+    differ = [group for group in same if len({record.labels for record in group}) > 1]
+    return _ids(same), _ids(differ)
+
+
+def _ids(groups: list[list[Record]]) -> Groups:
+    return tuple(tuple(record.id for record in group) for group in groups)

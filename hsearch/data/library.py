@@ -1,15 +1,19 @@
 """The data sets of this machine: where stores lie, how they get there, how they are opened."""
 
+import difflib
 import os
 import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
 from hsearch.data.intake import Progress
-from hsearch.data.records import Report
+from hsearch.data.records import BadFilesError, Note, Problem, Record, Report
 from hsearch.data.sources import Source, available_sources, load_source
 from hsearch.data.store import Store, write_store
-from hsearch.errors import DatasetError, did_you_mean
+from hsearch.errors import DatasetError
 from hsearch.files import locked
 
 SUFFIX = ".arrow"
@@ -19,12 +23,18 @@ MEMORY_SHARE = 0.25
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _TABLE_SUFFIXES = (".csv", ".parquet")
+_LISTED = 10
 
 
 def data_folder() -> Path:
     """Returns the folder of all prepared data: $HSEARCH_DATA, or `~/.cache/hsearch`."""
     given = os.environ.get("HSEARCH_DATA")
-    return Path(given).expanduser() if given else Path.home() / ".cache" / "hsearch"
+    folder = Path(given).expanduser() if given else Path.home() / ".cache" / "hsearch"
+    if folder.exists() and not folder.is_dir():
+        raise DatasetError(
+            f"Prepared data lie in a folder, but {folder} is a file; set HSEARCH_DATA to a folder."
+        )
+    return folder
 
 
 def prepared_names() -> list[str]:
@@ -39,8 +49,10 @@ def open_data(name_or_path: str) -> Store:
 
     A data set that needs no files, such as `glyphs`, is prepared at its first use.
     """
+    given = Path(name_or_path).expanduser()
     if name_or_path.endswith(SUFFIX) or os.sep in name_or_path:
-        return Store.open(Path(name_or_path).expanduser())
+        _check_prepared(given)
+        return Store.open(given)
     path = store_path(name_or_path)
     if not path.exists() and name_or_path in available_sources():
         source = load_source(name_or_path)
@@ -49,11 +61,30 @@ def open_data(name_or_path: str) -> Store:
                 if not path.exists():
                     _write(path, source, None, DEFAULT_SIZE)
     if not path.exists():
-        raise DatasetError(
-            f"There is no prepared data '{name_or_path}'; {did_you_mean(name_or_path, _names())} "
-            f"Make it with `hsearch data prepare {name_or_path} --from PATH`."
-        )
+        _check_prepared(given)
+        raise DatasetError(_unknown(name_or_path))
     return Store.open(path)
+
+
+def _check_prepared(path: Path) -> None:
+    """Raises for images and tables, which must become a store first."""
+    if path.is_dir() or path.suffix.lower() in _TABLE_SUFFIXES:
+        kind = "a folder" if path.is_dir() else "a table"
+        raise DatasetError(
+            f"Data must be prepared, but {path} is {kind}; first run `hsearch data prepare NAME "
+            f"--from {shlex.quote(str(path))}`, then give NAME."
+        )
+
+
+def _unknown(name: str) -> str:
+    names = sorted(_names())
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f" Did you mean '{near[0]}'?" if near else ""
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return (
+        f"There is no prepared data '{name}'.{hint} There are: {', '.join(names[:_LISTED])}{more}. "
+        f"Make it with `hsearch data prepare {name} --from PATH`."
+    )
 
 
 def store_path(name: str) -> Path:
@@ -128,16 +159,32 @@ def _write(
         "hsearch": version("hsearch"),
         "pillow": version("pillow"),
     }
-    return write_store(
-        target,
-        target.stem,
-        source.records(path),
-        size=size,
-        level_names=source.level_names,
-        provenance=provenance,
-        skip_bad=skip_bad,
-        progress=progress,
-    )
+    notes: list[str] = []
+    try:
+        report = write_store(
+            target,
+            target.stem,
+            _without_notes(source.records(path), notes),
+            size=size,
+            level_names=source.level_names,
+            provenance=provenance,
+            skip_bad=skip_bad,
+            progress=progress,
+        )
+    except BadFilesError as error:
+        raise BadFilesError(replace(error.report, notes=tuple(notes))) from None
+    return replace(report, notes=tuple(notes))
+
+
+def _without_notes(
+    found: Iterator[Record | Problem | Note], notes: list[str]
+) -> Iterator[Record | Problem]:
+    """Yields the rest; notes are put aside."""
+    for item in found:
+        if isinstance(item, Note):
+            notes.append(item.text)
+        else:
+            yield item
 
 
 def _lock(path: Path) -> Path:

@@ -2,13 +2,16 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from hsearch.errors import DatasetError
 
 SPLITS = {"": "", "train": "train", "trainval": "train", "val": "train", "test": "test"}
 """Accepted names of splits, in any case, and what the store calls them."""
+
+_REASONS = 3
+"""How many reasons a sentence counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,7 @@ class Record:
         is_gallery: Whether it may be retrieved.
         order: Number of the class where the data set has one; classes are sorted by it and then
             by their label path as text.
+        where: What its user finds it by, if not by its id.
     """
 
     id: str
@@ -33,6 +37,7 @@ class Record:
     is_query: bool = True
     is_gallery: bool = True
     order: int = 0
+    where: str = field(default="", compare=False)
 
     @property
     def class_key(self) -> tuple[int, str, tuple[str, ...]]:
@@ -53,6 +58,13 @@ class Problem:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A sentence about the whole source that its user should read; nothing is left out."""
+
+    text: str
+
+
 @dataclass(frozen=True)
 class Report:
     """What a preparation found.
@@ -62,12 +74,16 @@ class Report:
         classes: Their classes.
         problems: What was left out, or stands in the way.
         duplicates: Groups of ids whose images are byte for byte the same; kept, but worth a look.
+        conflicts: Those of them whose labels differ.
+        notes: What the source said.
     """
 
     images: int
     classes: int
     problems: tuple[Problem, ...]
     duplicates: tuple[tuple[str, ...], ...]
+    conflicts: tuple[tuple[str, ...], ...] = ()
+    notes: tuple[str, ...] = ()
 
     def by_reason(self) -> dict[str, list[str]]:
         """Returns where each kind of problem occurred, most frequent first."""
@@ -81,13 +97,16 @@ class BadFilesError(DatasetError):
     """Files that cannot become part of a store; `report` lists them all."""
 
     def __init__(self, report: Report) -> None:
-        reasons = (
-            f"{len(places)} {reason} (such as {places[0]})"
-            for reason, places in report.by_reason().items()
-        )
+        groups = report.by_reason()
+        counts = [f"{len(places)} {reason}" for reason, places in groups.items()]
+        if len(counts) > _REASONS:
+            more = len(counts) - _REASONS
+            counts[_REASONS:] = [f"{more} more {'kind' if more == 1 else 'kinds'}"]
+        many = len(report.problems) != 1
         super().__init__(
-            f"Nothing was written, because {len(report.problems)} entries cannot be used: "
-            f"{'; '.join(reasons)}. Correct them, or go on without them with --skip-bad."
+            f"Nothing was written, because {len(report.problems)} {'entries' if many else 'entry'} "
+            f"cannot be used ({', '.join(counts)}); correct {'them' if many else 'it'}, list all "
+            f"with --report FILE.csv, or go on without {'them' if many else 'it'} with --skip-bad."
         )
         self.report = report
 

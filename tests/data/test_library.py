@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from hsearch.data.library import data_folder, open_data, prepare, prepared_names, store_path
+from hsearch.data.records import BadFilesError
 from hsearch.data.sources import available_sources, load_source
 from hsearch.errors import DatasetError
 from tests.data.toy import tree
@@ -73,10 +74,77 @@ def test_a_table_is_known_by_its_suffix(tmp_path):
 
 def test_an_unknown_name_says_what_there_is(tmp_path):
     prepare("mine", tree(tmp_path / "images", CLASSES))
-    with pytest.raises(DatasetError, match=r"glyphs, mine.*'mine'\?.*hsearch data prepare mina"):
+    with pytest.raises(
+    with pytest.raises(DatasetError, match=r"'mine'\? .*glyphs, mine\. .*data prepare mina"):
+    ):
         open_data("mina")
     with pytest.raises(DatasetError, match="does not exist"):
         open_data(str(tmp_path / "none.arrow"))
+
+
+def test_a_long_list_of_names_is_cut(tmp_path, folder):
+    folder.mkdir()
+    for i in range(20):
+        (folder / f"set-{i:02d}.arrow").write_bytes(b"")
+    with pytest.raises(DatasetError, match=r"'set-19'\? .*glyphs, set-00, .*set-08 and 11 more\."):
+        open_data("set-199")
+
+
+@pytest.mark.parametrize("given", ["images", "./images", "t.csv", "./T.Parquet", "{}/images"])
+def test_what_is_not_prepared_yet_is_told_how(tmp_path, monkeypatch, given):
+    tree(tmp_path / "images", CLASSES[:1])
+    monkeypatch.chdir(tmp_path)
+    path = given.format(tmp_path)
+    with pytest.raises(DatasetError, match=rf"prepare NAME --from {Path(path)}`, then give NAME"):
+        open_data(path)
+
+
+def test_a_prepared_name_is_opened_though_a_folder_is_called_so(tmp_path, monkeypatch):
+    prepare("images", tree(tmp_path / "images", CLASSES))
+    monkeypatch.chdir(tmp_path)
+    assert open_data("images").name == "images"
+
+
+def test_the_data_folder_must_not_be_a_file(tmp_path, folder):
+    folder.write_text("")
+    with pytest.raises(DatasetError, match="is a file; set HSEARCH_DATA to a folder"):
+        open_data("mine")
+
+
+def test_a_table_of_bad_rows_is_listed_and_skipped(tmp_path):
+    tree(tmp_path, CLASSES)
+    lines = [f"{name}/{i}.jpg,{name},i{name}{i},1" for name in CLASSES for i in range(3)]
+    bad = ["x.jpg,a,x,", "gone.jpg,a,gone,1", "b.jpg,,b,1", f"{lines[0]}"]
+    table = tmp_path / "t.csv"
+    table.write_text("\n".join(["path,label,id,is_query", *lines, "y.jpg,a,y,perhaps", *bad]))
+    with pytest.raises(BadFilesError, match="5 entries cannot be used") as raised:
+        prepare("mine", table)
+    assert raised.value.report.by_reason() == {
+        "missing": ["row 15 (x.jpg)", "row 16 (gone.jpg)"],
+        "duplicate id": ["row 18 (group-0/class-0/0.jpg)"],
+        "empty label": ["row 17 (b.jpg)"],
+        "is_query is not true, false or empty": ["row 14 (y.jpg)"],
+    }
+    assert "2 missing, 1 duplicate id, 1 empty label, 1 more kind)" in str(raised.value)
+    assert prepare("mine", table, skip_bad=True).images == len(lines)
+
+
+def test_a_table_without_a_good_row_is_listed_too(tmp_path):
+    (tmp_path / "t.csv").write_text("path,label,extra\na.jpg,,1\n")
+    with pytest.raises(
+        BadFilesError, match="1 entry cannot .* correct it, "
+    ) as raised:
+        prepare("mine", tmp_path / "t.csv")
+    assert raised.value.report.notes == ("ignored columns: extra",)
+
+
+def test_classes_of_a_table_are_sorted_by_number(tmp_path):
+    labels = [1, 2, 10, 101]
+    tree(tmp_path, map(str, labels))
+    lines = [f"{label}/{i}.jpg,{label}" for label in labels for i in range(3)]
+    (tmp_path / "t.csv").write_text("\n".join(["path,label", *lines, "bad.jpg,"]))
+    prepare("mine", tmp_path / "t.csv", skip_bad=True)
+    assert open_data("mine").hierarchy.names[-1] == ("1", "2", "10", "101")
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", ".hidden", "a b", "ä", "-x", 101 * "a"])

@@ -1,7 +1,8 @@
 """Data sets and layouts that can be prepared; the file name is the registry.
 
 A source is one file here. The first line of its docstring says what it reads; `records` yields a
-`Record` per image, and a `Problem` for whatever cannot become one. It takes the path that the user
+`Record` per image, a `Problem` for whatever cannot become one, and a `Note` for what the user
+should know. It takes the path that the user
 gave, or nothing if it needs no files. `LEVEL_NAMES`, if there, names the levels.
 """
 
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from hsearch.data.records import Problem, Record
+from hsearch.data.records import Note, Problem, Record
 from hsearch.errors import DatasetError, did_you_mean
 
 
@@ -32,9 +33,9 @@ class Source:
     about: str
     level_names: tuple[str, ...] | None
     needs_path: bool
-    _records: Callable[..., Iterator[Record | Problem]]
+    _records: Callable[..., Iterator[Record | Problem | Note]]
 
-    def records(self, path: Path | None) -> Iterator[Record | Problem]:
+    def records(self, path: Path | None) -> Iterator[Record | Problem | Note]:
         """Yields what the source finds; `path` is required if it `needs_path`."""
         return self._records(path) if self.needs_path else self._records()
 

@@ -2,7 +2,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hsearch.data.records import Problem, Record
+from hsearch.data.records import Note, Problem, Record
 from hsearch.data.sources.table import records
 from hsearch.errors import DatasetError
 
@@ -23,9 +23,11 @@ def test_one_level(tmp_path):
 
 def test_many_levels_and_all_columns(tmp_path):
     text = "level_1,level_0,path,id,split,is_query,is_gallery,extra\n"
-    text += "coupe,bmw,1.jpg,x,test,True,0,9\n"
+    text += "coupe,bmw,1.jpg,x,test,True,0,9\ncoupe,bmw,2.jpg,y,test,no,yes,9\n"
     assert read(tmp_path, text) == [
-        Record("x", tmp_path / "1.jpg", ("bmw", "coupe"), "test", True, False)
+        Note("ignored columns: extra"),
+        Record("x", tmp_path / "1.jpg", ("bmw", "coupe"), "test", True, False),
+        Record("y", tmp_path / "2.jpg", ("bmw", "coupe"), "test", False, True),
     ]
 
 
@@ -36,6 +38,24 @@ def test_integer_labels_give_the_order_of_classes(tmp_path):
     assert [row.order for row in rows] == [10, 9]
     rows = read(tmp_path, "path,label\na,10\nb,nine\n")
     assert [row.order for row in rows] == [0, 0]
+
+
+@pytest.mark.parametrize("bad", ["b,", ",x", "b,x,y"])
+@pytest.mark.parametrize("column", ["label", "level_0"])
+def test_a_bad_row_does_not_change_the_order_of_the_others(tmp_path, column, bad):
+    rows = read(tmp_path, f"path,{column}\na,10\n{bad}\nc,9\n")
+    assert [row.order for row in rows if isinstance(row, Record)] == [10, 9]
+
+
+def test_integers_beside_missing_cells_stay_integers(tmp_path):
+    path = tmp_path / "table.parquet"
+    labels = pa.array([101.0, float("nan"), 2.0])
+    pq.write_table(pa.table({"path": ["a", "b", "c"], "label": labels}), path)
+    assert list(records(path)) == [
+        Record("a", tmp_path / "a", ("101",), order=101),
+        Problem("row 2 (b)", "empty label"),
+        Record("c", tmp_path / "c", ("2",), order=2),
+    ]
 
 
 def test_validation_is_held_out_only_in_tables_of_queries_and_gallery(tmp_path):
@@ -51,10 +71,65 @@ def test_empty_marks_count_as_yes(tmp_path):
     assert (row.is_query, row.is_gallery) == (True, True)
 
 
-def test_rows_without_path_or_label_are_problems(tmp_path):
-    rows = read(tmp_path, "path,label\n,cat\nb,\nc,dog\n")
-    reason = "row without path or label"
-    assert rows[:2] == [Problem("row 1", reason), Problem("row 2", reason)]
+def test_bad_cells_are_problems_and_named_by_their_line(tmp_path):
+    text = "path,label,split,is_query,is_gallery\n,cat,,,\nb,,,,\n\n"
+    text += '"c","two\nlines",,,\nd,cat,trian,,\ne,cat,,maybe,\nf,cat,,,2\ng,cat,,0,no\n'
+    assert [item for item in read(tmp_path, text) if isinstance(item, Problem)] == [
+        Problem("row 2", "empty path"),
+        Problem("row 3 (b)", "empty label"),
+        Problem("row 7 (d)", "split is none of train, trainval, val, test, validation"),
+        Problem("row 8 (e)", "is_query is not true, false or empty"),
+        Problem("row 9 (f)", "is_gallery is not true, false or empty"),
+        Problem("row 10 (g)", "neither query nor gallery"),
+    ]
+
+
+def test_rows_with_too_few_or_too_many_fields_are_problems(tmp_path):
+    assert read(tmp_path, "path,label,split\na,cat\nb,cat,,\nc,cat,\n") == [
+        Problem("row 2 (a)", "row has 2 of 3 fields"),
+        Problem("row 3 (b)", "row has 4 of 3 fields"),
+        Record("c", tmp_path / "c", ("cat",)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("columns", "meant"),
+    [
+        ("path,label,spilt", "'spilt'.*'split'"),
+        ("path,label,is_querry", "'is_querry'.*'is_query'"),
+        ("Path,label,x", "'Path'.*'path'"),
+        ("path,labels,x", "'labels'.*'label'"),
+        ("path,level_0,level-1", "'level-1'.*'level_1'"),
+        ("path,label,ID", "'ID'.*'id'"),
+    ],
+)
+def test_a_misspelt_column_is_named(tmp_path, columns, meant):
+    with pytest.raises(DatasetError, match=meant):
+        read(tmp_path, f"{columns}\na,b,c\n")
+
+
+def test_other_columns_are_ignored_and_told(tmp_path):
+    extra = ["", "x_1", "category", "idx", "split_2", "level", "sequence"]
+    rows = read(tmp_path, f"path,label,split,{','.join(extra)}\na,b,train{',1' * len(extra)}\n")
+    told = "(no name), x_1, category, idx, split_2, level, sequence"
+    assert rows == [
+        Note(f"ignored columns: {told}"),
+        Record("a", tmp_path / "a", ("b",), "train"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("a,1,,0,1\nb,2,,0,1\n", "`is_query` is false in all rows"),
+        ("a,1,,1,0\nb,2,,1,0\n", "`is_gallery` is false in all rows"),
+        ("a,1,train,,\nb,2,test,0,1\n", "`is_query` is false in all test rows"),
+        ("a,1,train,,\nb,2,validation,1,0\n", "`is_gallery` is false in all test rows"),
+    ],
+)
+def test_a_table_needs_queries_and_a_gallery(tmp_path, rows, message):
+    with pytest.raises(DatasetError, match=message):
+        read(tmp_path, f"path,label,split,is_query,is_gallery\n{rows}")
 
 
 def test_paths_out_of_the_folder_are_problems(tmp_path):
@@ -67,7 +142,7 @@ def test_paths_out_of_the_folder_are_problems(tmp_path):
     out.append("a\0b.jpg")
     rows = read(folder, "path,label\n" + "".join(f"{path},cat\n" for path in out))
     reason = "path out of the table's folder"
-    assert rows == [Problem(f"row {number}", reason) for number in range(1, len(out) + 1)]
+    assert rows == [Problem(f"row {i} ({path})", reason) for i, path in enumerate(out, start=2)]
 
 
 def test_any_way_of_writing_a_path_inside_the_folder_is_good(tmp_path):
@@ -86,9 +161,11 @@ def test_any_way_of_writing_a_path_inside_the_folder_is_good(tmp_path):
         ("path,label\n", "no rows"),
         ("file,label\na,b\n", "needs the column `path`"),
         ("path,class\na,b\n", "either `label` or `level_0`"),
-        ("path,label,level_0\na,b,c\n", "either `label` or `level_0`"),
+        ("path,label,level_0\na,b,c\n", "has both: label, level_0"),
+        ("path;label\na;b\n", "commas, but .* has semicolons"),
+        ("path\tlabel\na\tb\n", "commas, but .* has tabs"),
+        ("path,label,path\na,b,c\n", "has two 'path'"),
         ("path,level_0,level_2\na,b,c\n", "have a gap"),
-        ("path,label,is_query\na,b,maybe\n", "row 1 has 'maybe'"),
         ('path,label\n"a,b\n', "cannot be read as UTF-8 CSV"),
     ],
 )
