@@ -74,9 +74,7 @@ def test_a_table_is_known_by_its_suffix(tmp_path):
 
 def test_an_unknown_name_says_what_there_is(tmp_path):
     prepare("mine", tree(tmp_path / "images", CLASSES))
-    with pytest.raises(
     with pytest.raises(DatasetError, match=r"'mine'\? .*glyphs, mine\. .*data prepare mina"):
-    ):
         open_data("mina")
     with pytest.raises(DatasetError, match="does not exist"):
         open_data(str(tmp_path / "none.arrow"))
@@ -131,9 +129,7 @@ def test_a_table_of_bad_rows_is_listed_and_skipped(tmp_path):
 
 def test_a_table_without_a_good_row_is_listed_too(tmp_path):
     (tmp_path / "t.csv").write_text("path,label,extra\na.jpg,,1\n")
-    with pytest.raises(
-        BadFilesError, match="1 entry cannot .* correct it, "
-    ) as raised:
+    with pytest.raises(BadFilesError, match=r"1 entry cannot .* correct it, ") as raised:
         prepare("mine", tmp_path / "t.csv")
     assert raised.value.report.notes == ("ignored columns: extra",)
 
