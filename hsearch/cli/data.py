@@ -8,8 +8,8 @@ import click
 from hsearch.cli.output import print_table
 
 if TYPE_CHECKING:
-    from hsearch.data.records import Report
     from hsearch.data.store import Store
+    from hsearch.folds import ClassSplits, Splits
 
 _EXAMPLES = 3
 
@@ -21,6 +21,13 @@ def _size(ctx: click.Context, param: click.Parameter, value: str) -> int | None:
     if not value.isdecimal() or int(value) < 1:
         raise click.BadParameter(f"must be a number from 1 or `original`, but is '{value}'.")
     return int(value)
+
+
+def _new_file(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
+    """Refuses a file in no folder before hours of work, not after."""
+    if value and not value.absolute().parent.is_dir():
+        raise click.BadParameter(f"the folder {value.parent} does not exist.")
+    return value
 
 
 @click.group()
@@ -71,40 +78,60 @@ def list_data() -> None:
 )
 @click.option("--skip-bad", is_flag=True, help="Go on without the files that cannot be used.")
 @click.option("--force", is_flag=True, help="Replace a data set of that name.")
-def prepare(name: str, path: Path | None, size: int | None, skip_bad: bool, force: bool) -> None:
+@click.option(
+    "--report",
+    "report_file",
+    metavar="FILE.csv",
+    type=click.Path(path_type=Path, dir_okay=False, writable=True),
+    callback=_new_file,
+    help="List there whatever cannot be used, or is worth a look.",
+)
+def prepare(
+    name: str,
+    path: Path | None,
+    size: int | None,
+    skip_bad: bool,
+    force: bool,
+    report_file: Path | None,
+) -> None:
     """Read a data set once, check every image, and write its store."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
+    from hsearch.cli.preparing import preparing, print_found, write_found
+    from hsearch.data.library import open_data, store_path
     from hsearch.data.library import prepare as prepare_store
-    from hsearch.data.library import store_path
     from hsearch.data.records import BadFilesError
 
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    if path and report_file and path.resolve() == report_file.resolve():
+        raise click.UsageError("--report would overwrite the table of --from; name another file.")
+    stopped = None
     try:
-        with Progress(
-            *columns, console=console, transient=True, disable=not console.is_terminal
-        ) as bar:
-            task = bar.add_task(f"preparing {name}", total=None)
+        with preparing(name) as progress:
             report = prepare_store(
-                name,
-                path,
-                size=size,
-                skip_bad=skip_bad,
-                force=force,
-                progress=lambda done, total: bar.update(task, completed=done, total=total),
+                name, path, size=size, skip_bad=skip_bad, force=force, progress=progress
             )
     except BadFilesError as error:
-        _print_problems(error.report)
-        raise
-    _print_problems(report)
+        stopped, report = error, error.report
+    print_found(report)
+    if report_file:
+        write_found(report_file, report)
+    if stopped:
+        raise stopped
     click.echo(f"{name}: {report.images} images of {report.classes} classes in {store_path(name)}")
+    splits = _splits(open_data(name))
+    if isinstance(splits, str):
+        click.echo(f"hsearch: warning: these data cannot be trained on yet. {splits}", err=True)
 
 
 @data.command()
 @click.argument("name")
-def show(name: str) -> None:
+@click.option(
+    "--splits",
+    "kind",
+    type=click.Choice(("disjoint", "mlrc")),
+    default="disjoint",
+    show_default=True,
+    help="Kind of folds.",
+)
+def show(name: str, kind: "Splits") -> None:
     """Show levels, sizes, splits, folds and provenance of a data set."""
     from hsearch.data.library import open_data
 
@@ -117,7 +144,11 @@ def show(name: str) -> None:
     title = f"{store.name}: {len(store)} images, {_megabytes(store.path.stat().st_size)}"
     print_table(("level", "labels", "such as"), levels, title=title)
     print_table(("what", "value"), [*_facts(store), *_provenance(store)], title="")
-    print_table(("part", "classes", "images"), _folds(store), title="")
+    splits = _splits(store, kind)
+    if isinstance(splits, str):
+        click.echo(f"\nNo folds: {splits}")
+    else:
+        print_table(("part", "classes", "images"), _folds(store, splits), title="")
 
 
 def _facts(store: "Store") -> list[tuple[str, str]]:
@@ -149,30 +180,22 @@ def _provenance(store: "Store") -> list[tuple[str, str]]:
     return [(key, str(value)) for key, value in store.provenance.items() if value is not None]
 
 
-def _folds(store: "Store") -> list[tuple[str, str, str]]:
+def _splits(store: "Store", kind: "Splits" = "disjoint") -> "ClassSplits | str":
+    """The splits, or the sentence that says why there are none."""
     from hsearch.data.splits import store_splits
     from hsearch.errors import HsearchError
 
     try:
-        splits = store_splits(store)
+        return store_splits(store, kind)
     except HsearchError as error:
-        return [("none", str(error), "")]
+        return str(error)
+
+
+def _folds(store: "Store", splits: "ClassSplits") -> list[tuple[str, str, str]]:
     parts = [("trainval", splits.trainval), ("test", splits.test)]
     for number, fold in enumerate(splits.folds):
         parts += [(f"fold {number} train", fold.train), (f"fold {number} val", fold.validation)]
     return [(part, str(len(ids)), str(len(store.rows(ids)))) for part, ids in parts]
-
-
-def _print_problems(report: "Report") -> None:
-    rows = [
-        (reason, str(len(places)), ", ".join(places[:_EXAMPLES]))
-        for reason, places in report.by_reason().items()
-    ]
-    if report.duplicates:
-        example = " = ".join(report.duplicates[0][:_EXAMPLES])
-        rows.append(("identical images (kept)", str(len(report.duplicates)), example))
-    if rows:
-        print_table(("reason", "count", "such as"), rows, title="Found:")
 
 
 def _megabytes(num_bytes: int) -> str:

@@ -1,9 +1,11 @@
 import re
+from typing import get_args
 
 import pytest
 from click.testing import CliRunner
 
 from hsearch.cli.main import main
+from hsearch.folds import Splits, class_splits
 from tests.data.toy import tree
 
 CLASSES = [f"group-{i % 4}/class-{i:02d}" for i in range(16)]
@@ -78,11 +80,56 @@ def test_bad_files_are_listed_and_stop_or_are_skipped(images, folder):
     assert "mine: 32 images of 16 classes" in skipped.output
 
 
+def test_the_sentence_is_short_and_a_report_lists_all(images, tmp_path):
+    bad = [images / "group-0" / "class-00" / f"bad-{i}.jpg" for i in range(9)]
+    for path in bad:
+        path.write_bytes(b"text")
+    report = tmp_path / "report.csv"
+    stopped = run("prepare", "mine", "--from", images, "--report", report)
+    assert stopped.exit_code == 2
+    assert "9 entries cannot be used (9 not a JPEG, PNG or WEBP image);" in stopped.stderr
+    assert "--report FILE.csv" in stopped.stderr
+    assert "bad-0" not in stopped.stderr
+    lines = report.read_text().splitlines()
+    assert lines[0] == "reason,where"
+    assert lines[1:] == [
+        f'"not a JPEG, PNG or WEBP image",{path.relative_to(images)}' for path in bad
+    ]
+    for path in bad:
+        path.unlink()
+    assert run("prepare", "mine", "--from", images, "--report", report).exit_code == 0
+    assert report.read_text() == "reason,where\n"
+
+
+def test_a_report_that_cannot_be_written_is_refused_at_once(images, tmp_path, folder):
+    nowhere = run("prepare", "mine", "--from", images, "--report", tmp_path / "no" / "r.csv")
+    assert (nowhere.exit_code, folder.exists()) == (2, False)
+    assert "does not exist" in nowhere.stderr
+    (tmp_path / "t.csv").write_text("path,label\n")
+    table = run("prepare", "mine", "--from", tmp_path / "t.csv", "--report", tmp_path / "t.csv")
+    assert table.exit_code == 2
+    assert "would overwrite" in table.stderr
+    assert (tmp_path / "t.csv").read_text() == "path,label\n"
+
+
+def test_ignored_columns_are_told(images):
+    lines = [f"{name}/{i}.jpg,{name},7" for name in CLASSES for i in range(2)]
+    (images / "t.csv").write_text("\n".join(["path,label,x_1", *lines]))
+    result = run("prepare", "mine", "--from", images / "t.csv")
+    assert result.stdout.splitlines()[0] == "ignored columns: x_1"
+    assert result.stderr == ""
+
+
 def test_identical_images_are_told(images):
-    first = images / "group-0" / "class-00" / "0.jpg"
-    (images / "group-1" / "class-01" / "copy.jpg").write_bytes(first.read_bytes())
-    output = "\n".join(cells(run("prepare", "mine", "--from", images)))
-    assert "identical images (kept)\t1\tgroup-0/class-00/0.jpg = " in output
+    first = (images / "group-0" / "class-00" / "0.jpg").read_bytes()
+    second = (images / "group-0" / "class-00" / "1.jpg").read_bytes()
+    (images / "group-0" / "class-00" / "copy.jpg").write_bytes(first)
+    (images / "group-1" / "class-01" / "copy.jpg").write_bytes(second)
+    found = cells(run("prepare", "mine", "--from", images))
+    same = "group-0/class-00/0.jpg = group-0/class-00/copy.jpg"
+    differ = "group-0/class-00/1.jpg = group-1/class-01/copy.jpg"
+    assert f"identical images (kept)\t1\t{same}" in found
+    assert f"identical images with different labels (kept)\t1\t{differ}" in found
 
 
 def test_an_existing_name_needs_force(images):
@@ -93,11 +140,25 @@ def test_an_existing_name_needs_force(images):
     assert run("prepare", "mine", "--from", images, "--force").exit_code == 0
 
 
-def test_few_classes_are_shown_without_folds(tmp_path):
-    run("prepare", "mine", "--from", tree(tmp_path / "few", ["a", "b"]))
+def test_data_that_cannot_be_trained_are_warned_of(tmp_path):
+    prepared = run("prepare", "mine", "--from", tree(tmp_path / "few", ["a", "b"]))
+    assert prepared.exit_code == 0
+    (warning,) = prepared.stderr.splitlines()
+    assert warning.startswith("hsearch: warning: these data cannot be trained on yet. 4 class-dis")
     shown = run("show", "mine")
     assert shown.exit_code == 0
-    assert "folds need at least" in shown.output
+    assert shown.stdout.splitlines()[-1].startswith("No folds: 4 class-disjoint folds need at")
+
+
+def test_folds_of_both_kinds_are_shown(images):
+    run("prepare", "mine", "--from", images)
+    assert run("show", "mine").output == run("show", "mine", "--splits", "disjoint").output
+    for kind in get_args(Splits):
+        splits = class_splits(len(CLASSES), splits=kind)
+        shown = cells(run("show", "mine", "--splits", kind))
+        for number, fold in enumerate(splits.folds):
+            assert f"fold {number} train\t{len(fold.train)}\t{2 * len(fold.train)}" in shown
+    assert run("show", "mine", "--splits", "other").exit_code == 2
 
 
 @pytest.mark.parametrize(
