@@ -41,7 +41,7 @@ def own_data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def toy_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """24 classes in 4 colours x 3 brightnesses x 2 patterns, 6 images of 16 px each."""
+    """24 classes in 4 colours x 3 stripe widths x 2 directions, 6 noisy images of 16 px each."""
     path = tmp_path_factory.mktemp("toy") / "toy.arrow"
     write_store(path, "toy", toy_records(), provenance={"made": "by the tests"})
     return Store.open(path)
@@ -50,14 +50,16 @@ def toy_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 def toy_records() -> Iterator[Record]:
     rng = np.random.default_rng(0)
     for number in range(24):
-        colour, shade, pattern = number % 4, number // 4 % 3, number // 12
+        colour, width, direction = number % 4, number // 4 % 3, number // 12
         for image in range(6):
-            pixels = rng.normal(60 + 70 * shade, 20, (16, 16, 3))
-            pixels[..., min(colour, 2)] += 60 if colour < 3 else -60
-            pixels[:: 2 + 2 * pattern] *= 0.5
+            pixels = rng.normal(128 + rng.normal(0, 40), 45, (16, 16, 3))
+            stripes = (np.arange(16) + rng.integers(16)) // (1 + width) % 2 == 0
+            channels = slice(None) if colour == 3 else colour
+            striped = pixels.transpose(1, 0, 2) if direction else pixels
+            striped[stripes, :, channels] += 55
             file = io.BytesIO()
             Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(file, "PNG")
-            labels = (f"colour-{colour}", f"shade-{shade}", f"class-{number:02d}")
+            labels = (f"colour-{colour}", f"width-{width}", f"class-{number:02d}")
             yield Record(f"{number:02d}-{image}", file.getvalue(), labels, order=number)
 
 

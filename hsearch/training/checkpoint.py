@@ -5,7 +5,6 @@ what is not a tensor stands as JSON in the file's metadata.
 """
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from hsearch.errors import DatasetError
+from hsearch.files import write_whole
 
 Notes = dict[str, Any]
 
@@ -29,7 +29,7 @@ def save_checkpoint(
         for index, state in optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer.{index}.{key}": value for key, value in state.items()}
     copies = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    write_atomically(path, save(copies, metadata={"notes": json.dumps(notes)}))
+    write_whole(path, save(copies, metadata={"notes": json.dumps(notes)}))
 
 
 def read_notes(path: Path) -> Notes:
@@ -58,21 +58,6 @@ def load_checkpoint(path: Path, module: nn.Module, optimizer: Optimizer | None =
         groups = optimizer.state_dict()["param_groups"]
         optimizer.load_state_dict({"state": state, "param_groups": groups})
     return read_notes(path)
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Writes a file so that a crash at any moment leaves the old content or the new one."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    with open(temporary, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def _opened(path: Path) -> safe_open:

@@ -14,9 +14,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hsearch.errors import ConfigError, DatasetError, HsearchError
+from hsearch.files import write_whole
 from hsearch.results import FoldResult
 from hsearch.spec import FoldJob, Spec
-from hsearch.training.checkpoint import write_atomically
 
 
 class RunFolder:
@@ -107,7 +107,7 @@ def read_job(path: Path) -> FoldJob:
 
 def write_json(path: Path, value: Spec) -> None:
     """Writes a value as indented JSON, atomically."""
-    write_atomically(path, (json.dumps(value.to_dict(), indent=2) + "\n").encode())
+    write_whole(path, (json.dumps(value.to_dict(), indent=2) + "\n").encode())
 
 
 def _read_json(path: Path) -> object:

@@ -9,7 +9,16 @@ from hsearch.errors import ConfigError, did_you_mean
 from hsearch.folds import Splits
 from hsearch.methods import check_knobs, knobs_of, load_method
 from hsearch.recipes import load_recipe
-from hsearch.spec import FoldJob, MethodSpec, TrainingSpec
+from hsearch.spec import (
+    BatchSpec,
+    FoldJob,
+    ImageSpec,
+    MethodSpec,
+    ModelSpec,
+    OptimizerSpec,
+    ScheduleSpec,
+    Spec,
+)
 from hsearch.training.optimizer import learning_rates
 from hsearch.yaml_file import Scalar, Value
 
@@ -106,8 +115,15 @@ def _is_knob(key: str) -> bool:
 
 def _setting_names(method: str) -> list[str]:
     knobs = [f"method.{name}" for name in knobs_of(load_method(method))]
-    sections = {name: TrainingSpec.model_fields[name].annotation for name in SECTIONS[1:]}
-    return knobs + [f"{name}.{f}" for name, kind in sections.items() for f in kind.model_fields]
+    sections: tuple[type[Spec], ...] = (
+        ModelSpec,
+        ImageSpec,
+        BatchSpec,
+        OptimizerSpec,
+        ScheduleSpec,
+    )
+    named = zip(SECTIONS[1:], sections, strict=True)
+    return knobs + [f"{name}.{field}" for name, kind in named for field in kind.model_fields]
 
 
 def _nearest(key: str, known: list[str]) -> str:

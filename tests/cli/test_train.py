@@ -8,7 +8,9 @@ import sys
 import time
 
 import pytest
+import timm
 from click.testing import CliRunner
+from safetensors.torch import save_file
 
 from hsearch.cli.main import main
 from hsearch.training.checkpoint import read_notes
@@ -62,6 +64,36 @@ def test_evaluate_scores_validation_and_test_classes_at_every_level(run):
     table = hsearch("evaluate", out)
     assert "map_at_r" in table.output.lower()
     assert f"{kept['map_at_r']:.4f}" in table.output
+
+
+def test_a_run_needs_its_first_weights_no_more(run, tmp_path, monkeypatch):
+    out, command = run
+    network = timm.create_model("test_resnet", num_classes=0, output_stride=8)
+    save_file(network.state_dict(), tmp_path / "first.safetensors")
+    monkeypatch.chdir(tmp_path)
+    trained = hsearch(*command, "--set", "model.weights=first.safetensors")
+    assert trained.exit_code == 0, trained.output
+    (tmp_path / "first.safetensors").unlink()
+    monkeypatch.chdir("/")
+    scored = hsearch("evaluate", out)
+    assert scored.exit_code == 0, scored.output
+
+
+def test_dry_run_prints_every_setting_and_writes_nothing(run):
+    out, command = run
+    result = hsearch(*command, "--dry-run", "--set", "image.scale=0.5,1")
+    assert result.exit_code == 0, result.output
+    job = json.loads(result.output)
+    assert job["training"]["image"]["scale"] == [0.5, 1.0]
+    assert job["method"]["knobs"]["num_coarse"] == 10
+    assert not out.exists()
+
+
+def test_a_setting_given_twice_is_refused(run):
+    _, command = run
+    result = hsearch(*command, "--set", "schedule.epochs=9")
+    assert result.exit_code == 2
+    assert "'schedule.epochs' is given twice" in result.output
 
 
 @pytest.mark.parametrize(

@@ -182,6 +182,14 @@ def test_unknown_knob_is_rejected_with_the_nearest_name(name):
         check_knobs(name, {f"{knob}x": 1.0})
 
 
+def test_numbers_that_are_none_are_refused(name):
+    floats = [k.name for k in knobs_of(load_method(name)).values() if k.type is float]
+    for knob in floats:
+        for value in (float("nan"), float("inf")):
+            with pytest.raises(ConfigError, match="must be finite"):
+                check_knobs(name, {knob: value})
+
+
 def test_every_knob_is_documented_and_has_a_published_value(name):
     for knob in knobs_of(load_method(name)).values():
         assert knob.about, knob.name

@@ -30,6 +30,18 @@ def test_k_means_ties_go_to_the_lowest_cluster_and_empty_clusters_keep_their_cen
     assert centroids.tolist() == [[0.5, 0.0], [0.5, -1.0], [9.0, 9.0]]
 
 
+def test_duplicate_centroids_always_lose_to_the_lowest_index():
+    for seed in range(60):
+        generator = torch.Generator().manual_seed(seed)
+        shape = torch.randint(3, 90, (3,), generator=generator).tolist()
+        num_points, dim, num_centroids = shape
+        points = l2_normalise(torch.randn(num_points, dim, generator=generator).double())
+        centroids = torch.randn(num_centroids, dim, generator=generator).double()
+        centroids = torch.cat([centroids, centroids])
+        _, assignment = k_means(points, centroids, max_iterations=0)
+        assert (assignment < num_centroids).all(), shape
+
+
 def test_reclusters_every_period_and_says_what_it_overwrote():
     method = build("hpl", num_coarse=3, update_period=5)
     for iteration in (1, 2, 3, 4):

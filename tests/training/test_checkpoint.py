@@ -40,9 +40,17 @@ def test_failed_write_keeps_the_old_checkpoint(tmp_path, monkeypatch):
     path = tmp_path / "a.safetensors"
     save_checkpoint(path, module, None, {"epoch": 1})
     monkeypatch.setattr("os.fsync", lambda descriptor: (_ for _ in ()).throw(OSError("disk full")))
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(OSError, match=r"a\.safetensors"):
         save_checkpoint(path, module, None, {"epoch": 2})
     assert read_notes(path) == {"epoch": 1}
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+def test_checkpoint_of_another_network_is_a_sentence(tmp_path):
+    module, _ = trained()
+    save_checkpoint(tmp_path / "a.safetensors", module, None, {})
+    with pytest.raises(DatasetError, match="is of another network"):
+        load_checkpoint(tmp_path / "a.safetensors", nn.Linear(3, 4))
 
 
 def test_missing_and_damaged_files_are_sentences(tmp_path):

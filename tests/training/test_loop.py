@@ -1,7 +1,9 @@
 """A training is reproducible bit for bit, also when it is killed and resumed."""
 
 import json
+import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,7 +12,9 @@ import time
 import pytest
 from safetensors.torch import load_file
 
-from hsearch.errors import ConfigError, DivergedError
+from hsearch.data.splits import store_splits
+from hsearch.data.store import Store
+from hsearch.errors import ClusterError, ConfigError, DivergedError
 from hsearch.results import FoldResult
 from hsearch.training.folder import RunFolder
 from hsearch.training.launch import train_locally
@@ -72,6 +76,8 @@ def test_reports_every_epoch_and_keeps_the_best(finished):
     assert recorder.epochs == [0, 1, 2, 3]
     assert recorder.iterations == 3 * job.training.schedule.iterations_per_epoch
     scores = [record.validation["map_at_r"] for record in result.history]
+    assert max(scores) < 0.95  # not so easy that ranking faults would not show
+    assert len(set(scores)) == len(scores)
     assert result.score == max(scores[1:]) == scores[result.best_epoch]
     assert result.untrained["map_at_r"] == scores[0]
     assert FoldResult.from_dict(json.loads((path / "result.json").read_text())) == result
@@ -147,6 +153,48 @@ def test_second_writer_is_refused(toy_job, tmp_path):
         train_locally(job, Report(), tmp_path / "run")
 
 
+def test_killed_before_the_job_was_written(toy_job, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".job.json.tmp").write_text("{")
+    result = train_locally(toy_job("proxy_nca"), Report(), tmp_path / "run")
+    assert result.best_epoch > 0
+
+
+def test_killed_between_the_last_and_the_best_checkpoint(finished, tmp_path):
+    job, path, _, result = finished
+    broken = tmp_path / "broken"
+    shutil.copytree(path, broken)
+    (broken / "result.json").unlink()
+    whole = outcome(path)
+    if result.best_epoch == 3:
+        (broken / "best.safetensors").unlink()
+    train_locally(job, Report(), broken)
+    assert outcome(broken) == whole
+
+
+def test_changed_data_are_named_as_such(finished):
+    job, path, _, _ = finished
+    other = job.model_copy(update={"data_digest": "0" * 64})
+    with pytest.raises(ConfigError, match="has changed since the run"):
+        train_locally(other, Report(), path)
+
+
+def test_training_reads_no_test_image(toy_store, toy_job, tmp_path, monkeypatch):
+    monkeypatch.setenv("HSEARCH_DATA", str(tmp_path))  # no decoded cache yet
+    read = set()
+    whole = Store.encoded
+
+    def watched(self, row):
+        read.add(int(row))
+        return whole(self, row)
+
+    monkeypatch.setattr(Store, "encoded", watched)
+    train_locally(toy_job("proxy_nca"), Report(), tmp_path / "run")
+    splits = store_splits(toy_store)
+    assert read == set(toy_store.rows(splits.trainval).tolist())
+    assert not read & set(toy_store.rows(splits.test).tolist())
+
+
 def test_patience_stops_early_and_keeps_the_best(toy_job, tmp_path):
     job = toy_job(
         "proxy_nca",
@@ -191,7 +239,7 @@ def test_two_workers_train_a_whole_fold_and_leave_no_process(toy_job, tmp_path):
     one = train_locally(job, Report(), tmp_path / "one")
     two = train_locally(job, Report(), tmp_path / "two", workers=2)
     for a, b in zip(one.history[1:], two.history[1:], strict=True):
-        assert b.loss == pytest.approx(a.loss, rel=1e-4)
+        assert b.loss == pytest.approx(a.loss, rel=2e-3)  # rounding grows from step to step
     assert children() == []
 
 
@@ -201,6 +249,33 @@ def test_two_workers_killed_and_resumed(toy_job, tmp_path):
     run_killed(job, tmp_path / "broken", 2, 2, workers=2)
     train_locally(job, Report(), tmp_path / "broken", workers=2)
     assert outcome(tmp_path / "broken") == outcome(tmp_path / "whole")
+
+
+def test_a_lost_worker_is_a_sentence_and_the_run_goes_on_later(toy_job, tmp_path):
+    job = toy_job("proxy_nca", schedule__epochs=4)
+
+    class KillOther(Report):
+        def iteration(self, epoch, done, total):
+            if (epoch, done) == (2, 2):
+                for process in multiprocessing.active_children():
+                    process.kill()
+
+    with pytest.raises(ClusterError, match="worker was lost"):
+        train_locally(job, KillOther(), tmp_path / "run", workers=2)
+    assert children() == []
+    recorder = Recorder()
+    train_locally(job, recorder, tmp_path / "run", workers=2)
+    assert recorder.epochs == [2, 3, 4]
+
+
+def test_an_error_of_this_process_is_not_blamed_on_a_worker(toy_job, tmp_path):
+    class Broken(Report):
+        def iteration(self, epoch, done, total):
+            raise RuntimeError("a bug of the caller")
+
+    with pytest.raises(RuntimeError, match="a bug of the caller"):
+        train_locally(toy_job("proxy_nca"), Broken(), tmp_path / "run", workers=2)
+    assert children() == []
 
 
 def test_batch_must_divide_among_the_workers(toy_job, tmp_path):

@@ -32,7 +32,11 @@ def test_the_job_holds_every_value_and_survives_json(toy_store):
         ({"method__base": None}, "'base' of hpl must be one of"),
         ({"optimizer__lr__proxis": 1.0}, "Did you mean 'proxies'"),
         ({"schedule__epocs": 3}, "Did you mean 'epochs'"),
-        ({"epochs": 3}, "Unknown setting 'epochs'"),
+        ({"epochs": 3}, "Did you mean 'schedule.epochs'"),
+        ({"num_coarse": 3}, "Did you mean 'method.num_coarse'"),
+        ({"optimizer__lr": 0.1}, r"set optimizer\.lr\.PART"),
+        ({"image__scale": 0.5}, "numbers with commas between"),
+        ({"optimizer__nesterov": "yes"}, "write true or false"),
     ],
 )
 def test_faults_are_sentences(toy_store, settings, sentence):
@@ -53,6 +57,9 @@ def test_unknown_data_is_a_sentence():
         ("a.b=true", ("a.b", True)),
         ("a.b=null", ("a.b", None)),
         ("a.b=x=y", ("a.b", "x=y")),
+        ("a.b=0.5,1", ("a.b", [0.5, 1])),
+        ("a.b=[0.5, 1.0]", ("a.b", [0.5, 1.0])),
+        ("a.b=x,y", ("a.b", "x,y")),
     ],
 )
 def test_parse_setting(text, expected):
