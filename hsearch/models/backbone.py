@@ -2,6 +2,7 @@
 
 import copy
 import difflib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,12 @@ class Backbone(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Maps (B, 3, H, W) images to (B, C, h, w) features; pooling `token` gives (B, C)."""
-        features: Tensor = self.network.forward_features(images)
+        features: Any = self.network.forward_features(images)
+        if not isinstance(features, Tensor):
+            raise ConfigError(
+                f"A backbone must give one feature map, but {type(self.network).__name__} gives "
+                "several; choose another one."
+            )
         if self.pooled:
             token: Tensor = self.network.forward_head(features, pre_logits=True)
             return token
@@ -86,11 +92,15 @@ def _timm_network(spec: ModelSpec) -> Any:  # noqa: ANN401
 
 
 def _create(spec: ModelSpec, *, pretrained: bool) -> Any:  # noqa: ANN401
-    pooling = {} if spec.pooling == "token" else {"global_pool": ""}
-    arguments: dict[str, Any] = {"num_classes": 0, **pooling, **spec.backbone_args}
+    arguments: dict[str, Any] = {"num_classes": 0, **spec.backbone_args}
+    if spec.pooling != "token":  # some networks refuse this; their own pooling is never run here
+        with suppress(TypeError, RuntimeError, AssertionError, ValueError):
+            return timm.create_model(
+                spec.backbone, pretrained=pretrained, global_pool="", **arguments
+            )
     try:
         return timm.create_model(spec.backbone, pretrained=pretrained, **arguments)
-    except (TypeError, RuntimeError, AssertionError) as error:
+    except (TypeError, RuntimeError, AssertionError, ValueError) as error:
         given = f" with the arguments {spec.backbone_args}" if spec.backbone_args else ""
         raise ConfigError(
             f"timm cannot make '{spec.backbone}'{given} for pooling '{spec.pooling}': "

@@ -23,9 +23,10 @@ def spec(backbone="test_resnet", **values):
         (spec("test_vit", pooling="token"), 160, (64,)),
         (spec("test_vit", backbone_args={"img_size": 32}), 32, (64, 4, 1)),
         (spec("test_mambaout"), 64, (64, 2, 2)),
+        (spec("efficientvit_b0"), 64, (128, 2, 2)),
         (spec("swin_tiny_patch4_window7_224", backbone_args=SWIN), 64, (768, 2, 2)),
     ],
-    ids=["cnn", "activated_norm", "vit", "vit_token", "vit_small", "nhwc", "swin"],
+    ids=["cnn", "activated_norm", "vit", "vit_token", "vit_small", "nhwc", "own_pooling", "swin"],
 )
 def test_features_have_channels_first(given, size, shape):
     backbone = build_backbone(given, seed=0).eval()
@@ -109,3 +110,8 @@ def test_pretrained_without_network_says_what_to_do_at_once(offline):
         "--set model.weights=random",
     ):
         assert remedy in str(error.value)
+
+
+def test_a_backbone_with_several_maps_is_refused():
+    with pytest.raises(ConfigError, match="must give one feature map"):
+        build_backbone(spec("coat_tiny"), seed=0)
