@@ -113,9 +113,11 @@ def prepare(
     print_found(report)
     if report_file:
         write_found(report_file, report)
+        click.echo(f"All of it is listed in {report_file}")
     if stopped:
         raise stopped
-    click.echo(f"{name}: {report.images} images of {report.classes} classes in {store_path(name)}")
+    classes = f"{report.classes} {'class' if report.classes == 1 else 'classes'}"
+    click.echo(f"{name}: {report.images} images of {classes} in {store_path(name)}")
     splits = _splits(open_data(name))
     if isinstance(splits, str):
         click.echo(f"hsearch: warning: these data cannot be trained on yet. {splits}", err=True)

@@ -30,9 +30,10 @@ def data_folder() -> Path:
     """Returns the folder of all prepared data: $HSEARCH_DATA, or `~/.cache/hsearch`."""
     given = os.environ.get("HSEARCH_DATA")
     folder = Path(given).expanduser() if given else Path.home() / ".cache" / "hsearch"
-    if folder.exists() and not folder.is_dir():
+    file = next((path for path in (folder, *folder.parents) if path.is_file()), None)
+    if file:
         raise DatasetError(
-            f"Prepared data lie in a folder, but {folder} is a file; set HSEARCH_DATA to a folder."
+            f"Prepared data lie in a folder, but {file} is a file; set HSEARCH_DATA to a folder."
         )
     return folder
 
@@ -53,6 +54,8 @@ def open_data(name_or_path: str) -> Store:
     if name_or_path.endswith(SUFFIX) or os.sep in name_or_path:
         _check_prepared(given)
         return Store.open(given)
+    if not _NAME.fullmatch(name_or_path):
+        _check_prepared(given)
     path = store_path(name_or_path)
     if not path.exists() and name_or_path in available_sources():
         source = load_source(name_or_path)
@@ -68,8 +71,9 @@ def open_data(name_or_path: str) -> Store:
 
 def _check_prepared(path: Path) -> None:
     """Raises for images and tables, which must become a store first."""
-    if path.is_dir() or path.suffix.lower() in _TABLE_SUFFIXES:
-        kind = "a folder" if path.is_dir() else "a table"
+    is_folder = os.path.isdir(path)  # unlike Path.is_dir, no error for names that are too long
+    if is_folder or path.suffix.lower() in _TABLE_SUFFIXES:
+        kind = "a folder" if is_folder else "a table"
         raise DatasetError(
             f"Data must be prepared, but {path} is {kind}; first run `hsearch data prepare NAME "
             f"--from {shlex.quote(str(path))}`, then give NAME."

@@ -105,7 +105,7 @@ class BadFilesError(DatasetError):
         many = len(report.problems) != 1
         super().__init__(
             f"Nothing was written, because {len(report.problems)} {'entries' if many else 'entry'} "
-            f"cannot be used ({', '.join(counts)}); correct {'them' if many else 'it'}, list all "
+            f"cannot be used ({'; '.join(counts)}); correct {'them' if many else 'it'}, list all "
             f"with --report FILE.csv, or go on without {'them' if many else 'it'} with --skip-bad."
         )
         self.report = report

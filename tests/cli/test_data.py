@@ -90,6 +90,7 @@ def test_the_sentence_is_short_and_a_report_lists_all(images, tmp_path):
     assert "9 entries cannot be used (9 not a JPEG, PNG or WEBP image);" in stopped.stderr
     assert "--report FILE.csv" in stopped.stderr
     assert "bad-0" not in stopped.stderr
+    assert f"listed in {report}" in stopped.stdout
     lines = report.read_text().splitlines()
     assert lines[0] == "reason,where"
     assert lines[1:] == [
@@ -110,6 +111,14 @@ def test_a_report_that_cannot_be_written_is_refused_at_once(images, tmp_path, fo
     assert table.exit_code == 2
     assert "would overwrite" in table.stderr
     assert (tmp_path / "t.csv").read_text() == "path,label\n"
+
+
+def test_a_pipe_gets_lines_of_progress(images, monkeypatch):
+    assert run("prepare", "mine", "--from", images).stderr == ""
+    monkeypatch.setattr("hsearch.cli.preparing._LINE_SECONDS", 0)
+    result = run("prepare", "mine", "--from", images, "--force")
+    assert result.stderr.splitlines()[-1] == "preparing mine: 32/32 (100%)"
+    assert "preparing" not in result.stdout
 
 
 def test_ignored_columns_are_told(images):

@@ -137,8 +137,8 @@ def test_a_file_in_place_of_the_data_folder_is_a_sentence(tmp_path, monkeypatch,
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("HSEARCH_DATA", str(tmp_path / folder))
     result = run("data", "show", "glyphs")
-    assert result.exit_code == 1
-    assert re.fullmatch(r"hsearch: error: (File exists|Not a directory): .*\n", result.stderr)
+    assert result.exit_code == 2
+    assert re.fullmatch(r"hsearch: error: .*file is a file; set HSEARCH_DATA .*\n", result.stderr)
 
 
 @pytest.mark.parametrize("args", [["data", "show"], ["train", "--method", "hpl", "--data"]])

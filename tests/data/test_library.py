@@ -88,7 +88,7 @@ def test_a_long_list_of_names_is_cut(tmp_path, folder):
         open_data("set-199")
 
 
-@pytest.mark.parametrize("given", ["images", "./images", "t.csv", "./T.Parquet", "{}/images"])
+@pytest.mark.parametrize("given", ["images", "./images", ".", "t.csv", "./T.Parquet", "{}"])
 def test_what_is_not_prepared_yet_is_told_how(tmp_path, monkeypatch, given):
     tree(tmp_path / "images", CLASSES[:1])
     monkeypatch.chdir(tmp_path)
@@ -103,8 +103,10 @@ def test_a_prepared_name_is_opened_though_a_folder_is_called_so(tmp_path, monkey
     assert open_data("images").name == "images"
 
 
-def test_the_data_folder_must_not_be_a_file(tmp_path, folder):
+@pytest.mark.parametrize("below", ["", "x/y"])
+def test_the_data_folder_must_not_be_a_file(folder, monkeypatch, below):
     folder.write_text("")
+    monkeypatch.setenv("HSEARCH_DATA", str(folder / below))
     with pytest.raises(DatasetError, match="is a file; set HSEARCH_DATA to a folder"):
         open_data("mine")
 
@@ -123,7 +125,7 @@ def test_a_table_of_bad_rows_is_listed_and_skipped(tmp_path):
         "empty label": ["row 17 (b.jpg)"],
         "is_query is not true, false or empty": ["row 14 (y.jpg)"],
     }
-    assert "2 missing, 1 duplicate id, 1 empty label, 1 more kind)" in str(raised.value)
+    assert "(2 missing; 1 duplicate id; 1 empty label; 1 more kind)" in str(raised.value)
     assert prepare("mine", table, skip_bad=True).images == len(lines)
 
 
