@@ -2,8 +2,8 @@
 
 Both train the same network on the same batches with the same augmentation and optimiser; the bare
 loop has no schedule, clipping, method state, progress or divergence check. The two take turns; the
-best epoch of each turn counts, since others measure what else the machine was doing; the figure is the
-median ratio over the turns.
+best epoch of each turn counts, since others measure what else the machine was doing; the figure is
+the median ratio over the turns.
 """
 
 import argparse
