@@ -5,7 +5,6 @@ Nothing heavy is imported here; a verb's module is imported when the verb is run
 
 import errno
 import importlib
-import os
 from typing import NoReturn
 
 import click
@@ -61,7 +60,6 @@ class LazyGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> object:
         """Runs the verb; an error that a user can act on becomes one sentence."""
-        _calm_openmp()
         try:
             return super().invoke(ctx)
         except HsearchError as error:
@@ -72,15 +70,6 @@ class LazyGroup(click.Group):
             if error.errno not in _MACHINE:
                 raise
             _end(ctx, f"error: {error.strerror}: {error.filename or 'no file named'}", 1)
-
-
-def _calm_openmp() -> None:
-    """Lets waiting threads of GNU OpenMP sleep soon; it reads this when torch is imported."""
-    # They spin by default, which on a busy machine takes the cores away from whoever could work.
-    # Two trainings at once on 2 cores: 220 images/s by default, 480 with this; one training on an
-    # idle machine: 770 and 850.
-    if "OMP_WAIT_POLICY" not in os.environ:
-        os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 
 def _end(ctx: click.Context, sentence: str, exit_code: int) -> NoReturn:

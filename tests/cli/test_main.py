@@ -154,35 +154,6 @@ def test_a_name_that_is_too_long_is_a_sentence(tmp_path, monkeypatch, args):
     assert "hsearch: error: File name too long: " in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("given", "seen"),
-    [
-        ({}, "1000 None"),
-        ({"GOMP_SPINCOUNT": "7"}, "7 None"),
-        ({"OMP_WAIT_POLICY": "active"}, "None active"),
-    ],
-)
-def test_waiting_threads_sleep_soon_unless_the_user_says_otherwise(given, seen):
-    show = "import os; print(*map(os.environ.get, ('GOMP_SPINCOUNT', 'OMP_WAIT_POLICY')))"
-    program = (
-        "import subprocess, sys, types, click\n"
-        "from hsearch.cli.main import main\n"
-        "module = types.ModuleType('hsearch.cli.data')\n"
-        "def child():\n"
-        "    assert 'torch' not in sys.modules\n"
-        f"    subprocess.run([sys.executable, '-c', {show!r}], check=True)\n"
-        "module.data = click.command('data')(child)\n"
-        "sys.modules['hsearch.cli.data'] = module\n"
-        "main(['data'])\n"
-    )
-    ours = {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"}
-    env = {name: value for name, value in os.environ.items() if name not in ours}
-    done = subprocess.run(
-        [sys.executable, "-c", program], check=True, capture_output=True, text=True, env=env | given
-    )
-    assert done.stdout.strip() == seen
-
-
 def test_an_interrupt_is_one_word_and_130(verb):
     def interrupted() -> None:
         raise KeyboardInterrupt
