@@ -15,14 +15,13 @@ from pathlib import Path
 
 import torch
 
-from hsearch.data.batches import TrainingBatches
 from hsearch.data.transforms import normalise
 from hsearch.spec import FoldJob
 from hsearch.training.folder import RunFolder
 from hsearch.training.loop import Report, train_fold
 from hsearch.training.optimizer import build_optimizer
 from hsearch.training.resolve import resolve_job
-from hsearch.training.setup import build_step, load_fold
+from hsearch.training.setup import build_batches, build_step, load_fold
 
 TARGET = 0.95
 
@@ -32,15 +31,7 @@ def bare_loop(job: FoldJob, epochs: int) -> float:
     data = load_fold(job)
     step = build_step(job, data.hierarchy, torch.device("cpu"))
     optimizer = build_optimizer(job.training.optimizer, step.embedder, step.method)
-    batches = TrainingBatches(
-        data.pixels,
-        data.train_rows,
-        data.train_labels[:, -1],
-        torch.from_numpy(data.train_labels),
-        job.training.image,
-        job.training.batch,
-        seed=0,
-    )
+    batches = build_batches(job, data, step.method.views)
     step.train()
     seconds = []
     for epoch in range(1, epochs + 1):

@@ -28,7 +28,7 @@ from hsearch.training.optimizer import (
     lr_factor,
     set_learning_rates,
 )
-from hsearch.training.setup import FoldData, build_step, load_fold, pick_device
+from hsearch.training.setup import FoldData, build_batches, build_step, load_fold, pick_device
 from hsearch.training.step import TrainingStep
 
 PACKAGES = ("hsearch", "torch", "torchvision", "timm", "numpy", "faiss-cpu", "faiss-gpu")
@@ -84,16 +84,7 @@ class _Run:
         data = load_fold(job)
         resumed = distributed.share_object(folder.last.exists())
         step = build_step(job, data.hierarchy, device, restored=resumed)
-        batches = TrainingBatches(
-            data.pixels,
-            data.train_rows,
-            data.train_labels[:, -1],
-            torch.from_numpy(data.train_labels),
-            job.training.image,
-            job.training.batch,
-            seed=seed_for(job.seed, "batches", job.fold),
-            views=step.method.views,
-        )
+        batches = build_batches(job, data, step.method.views)
         distributed.broadcast_from_first(step)
         optimizer = build_optimizer(job.training.optimizer, step.embedder, step.method)
         return cls(job, folder, data, batches, step, optimizer, device)

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from hsearch.data.batches import TrainingBatches
 from hsearch.data.library import open_data
 from hsearch.data.pixels import Pixels, open_pixels
 from hsearch.data.splits import store_splits
@@ -70,6 +71,20 @@ def load_fold(job: FoldJob) -> FoldData:
         train_labels=hierarchy.paths[position[store.classes[train_rows]]],
         validation_rows=validation_rows,
         validation_labels=store.hierarchy.paths[store.classes[validation_rows]],
+    )
+
+
+def build_batches(job: FoldJob, data: FoldData, views: int) -> TrainingBatches:
+    """Returns the job's training batches, with `views` augmented copies of each image."""
+    return TrainingBatches(
+        data.pixels,
+        data.train_rows,
+        data.train_labels[:, -1],
+        torch.from_numpy(data.train_labels),
+        job.training.image,
+        job.training.batch,
+        seed=seed_for(job.seed, "batches", job.fold),
+        views=views,
     )
 
 

@@ -62,7 +62,9 @@ def test_the_leading_axis_of_old_ports_is_seen_through(tmp_path):
 
 def test_files_from_before_the_batch_counter_load(tmp_path):
     state = {k: v for k, v in filled().items() if not k.endswith("num_batches_tracked")}
-    load_weights(network(), saved(tmp_path / "w.pth", state))
+    loaded = network()
+    load_weights(loaded, saved(tmp_path / "w.pth", state))
+    assert all(torch.equal(loaded.state_dict()[key], value) for key, value in state.items())
 
 
 @pytest.mark.parametrize(

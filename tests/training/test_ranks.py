@@ -7,12 +7,11 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from hsearch import distributed
-from hsearch.data.batches import TrainingBatches
 from hsearch.data.transforms import normalise
 from hsearch.methods import available_methods
 from hsearch.spec import FoldJob
 from hsearch.training.optimizer import forget_moments
-from hsearch.training.setup import build_step, load_fold
+from hsearch.training.setup import build_batches, build_step, load_fold
 from tests.training.ranks import on_ranks
 
 
@@ -21,17 +20,7 @@ def losses_and_gradients(job_values: Any, iterations: int, dtype: str) -> dict[s
     job = FoldJob.from_dict(job_values)
     data = load_fold(job)
     step = build_step(job, data.hierarchy, torch.device("cpu")).to(getattr(torch, dtype))
-    labels = torch.from_numpy(data.train_labels)
-    batches = TrainingBatches(
-        data.pixels,
-        data.train_rows,
-        data.train_labels[:, -1],
-        labels,
-        job.training.image,
-        job.training.batch,
-        seed=5,
-        views=step.method.views,
-    )
+    batches = build_batches(job, data, step.method.views)
     several = distributed.world_size() > 1
     network = DistributedDataParallel(step) if several else step
     optimizer = torch.optim.SGD(step.parameters(), lr=0.05, momentum=0.9)
