@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from hsearch.data.library import open_data
 from hsearch.errors import ConfigError, did_you_mean
@@ -13,6 +14,7 @@ from hsearch.spec import (
     BatchSpec,
     FoldJob,
     ImageSpec,
+    KnobValue,
     MethodSpec,
     ModelSpec,
     OptimizerSpec,
@@ -84,6 +86,28 @@ def resolve_job(
         fold=fold,
         seed=seed,
     )
+
+
+def with_knobs(job: FoldJob, knobs: Mapping[str, KnobValue], fold: int | None = None) -> FoldJob:
+    """Returns a complete job with other values of some knobs, checked, and maybe another fold.
+
+    Args:
+        job: To start from.
+        knobs: Values by dotted key, such as `method.margin` or `optimizer.lr.proxies`.
+        fold: From 0; by default the job's.
+    """
+    values = job.to_dict()
+    for key, value in knobs.items():
+        section, *inner, last = key.split(".")
+        place: Any = values["method"] if section == "method" else values["training"]
+        for part in ["knobs"] if section == "method" else [section, *inner]:
+            place = place[part]
+        place[last] = value
+    if fold is not None:
+        values["fold"] = fold
+    changed = FoldJob.from_dict(values)
+    checked = check_knobs(job.method.name, changed.method.knobs)
+    return changed.model_copy(update={"method": MethodSpec(name=job.method.name, knobs=checked)})
 
 
 def parse_setting(text: str) -> tuple[str, Value]:

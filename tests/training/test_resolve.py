@@ -4,7 +4,7 @@ import pytest
 
 from hsearch.errors import ConfigError, DatasetError
 from hsearch.spec import FoldJob
-from hsearch.training.resolve import parse_setting, resolve_job
+from hsearch.training.resolve import parse_setting, resolve_job, with_knobs
 
 
 def resolve(toy_store, method="hpl", recipe="small", **settings):
@@ -72,3 +72,19 @@ def test_parse_setting(text, expected):
 def test_parse_setting_refuses_what_is_no_setting(text):
     with pytest.raises(ConfigError, match=r"must look like a\.b=c"):
         parse_setting(text)
+
+
+def test_with_knobs_changes_knobs_settings_and_fold_and_nothing_else(toy_job):
+    job = toy_job("hpl")
+    changed = with_knobs(job, {"method.num_coarse": 3, "optimizer.lr.proxies": 0.5}, fold=2)
+    assert changed.method.knobs["num_coarse"] == 3
+    assert changed.training.optimizer.lr == {**job.training.optimizer.lr, "proxies": 0.5}
+    assert changed.fold == 2
+    assert with_knobs(changed, {"method.num_coarse": job.method.knobs["num_coarse"]}, fold=0) == (
+        toy_job("hpl", optimizer__lr__proxies=0.5)
+    )
+
+
+def test_with_knobs_refuses_what_the_method_refuses(toy_job):
+    with pytest.raises(ConfigError, match="num_corse"):
+        with_knobs(toy_job("hpl"), {"method.num_corse": 3})

@@ -1,0 +1,107 @@
+"""What the record of a study holds: frozen values that survive a round trip through JSON."""
+
+import statistics
+from typing import Literal
+
+from hsearch.folds import NUM_FOLDS
+from hsearch.results import FoldResult
+from hsearch.spec import FoldJob, KnobValue, Spec
+
+Sampler = Literal["tpe", "gp", "random"]
+TrialState = Literal["running", "complete", "lost", "failed"]
+
+
+class StudySpec(Spec):
+    """What a study searches and how; the number of trials is free to grow.
+
+    Attributes:
+        job: Fold 0 with published knob values; a trial's jobs differ from it in the searched knobs
+            and in the fold alone.
+        space: Every searched knob with its range, as text.
+        sampler: Who proposes knobs after the published values and the start points.
+        race: Whether a trial ends once it is clearly behind the best one on the same folds.
+    """
+
+    job: FoldJob
+    space: dict[str, str]
+    sampler: Sampler = "tpe"
+    race: bool = True
+
+
+class TrialRecord(Spec):
+    """One set of knob values and what came of it.
+
+    Attributes:
+        number: From 0, in the order of proposal.
+        state: `complete` with all folds, `lost` when the race ended it, `failed` with a reason.
+        source: Who proposed the knobs: `published`, a start point's source, or the sampler.
+        knobs: The searched knobs by dotted name; a knob whose condition does not hold is absent.
+        job: The job of fold 0; those of the other folds differ in `fold` alone.
+        folds: Results by fold.
+        reason: Why the trial was lost or failed.
+        run_id: Of its MLflow run.
+        started: Seconds since the epoch.
+        ended: Seconds since the epoch; null while running.
+    """
+
+    number: int
+    state: TrialState
+    source: str
+    knobs: dict[str, KnobValue]
+    job: FoldJob
+    folds: dict[int, FoldResult] = {}
+    reason: str | None = None
+    run_id: str | None = None
+    started: float
+    ended: float | None = None
+
+    @property
+    def scores(self) -> list[float]:
+        """Scores of the finished folds in the order of the folds."""
+        return [self.folds[fold].score for fold in sorted(self.folds)]
+
+    @property
+    def score(self) -> float | None:
+        """Mean over all folds, or None as long as one is missing."""
+        return statistics.fmean(self.scores) if len(self.folds) == NUM_FOLDS else None
+
+    @property
+    def sem(self) -> float | None:
+        """Standard error of the mean over all folds."""
+        if len(self.folds) < NUM_FOLDS:
+            return None
+        return statistics.stdev(self.scores) / NUM_FOLDS**0.5
+
+
+class StudyRecord(Spec):
+    """A study as recorded at one moment.
+
+    Attributes:
+        name: Of the study.
+        spec: What is searched; `spec.job` names method and data.
+        trials: By number.
+        run_id: Of its MLflow run.
+        versions: Of the packages that ran it, by the last driver.
+    """
+
+    name: str
+    spec: StudySpec
+    trials: tuple[TrialRecord, ...] = ()
+    run_id: str | None = None
+    versions: dict[str, str] = {}
+
+    @property
+    def best(self) -> TrialRecord | None:
+        """The complete trial with the highest mean, the earliest among equals."""
+        complete = [trial for trial in self.trials if trial.state == "complete"]
+        return max(complete, key=lambda t: (t.score or 0.0, -t.number), default=None)
+
+    @property
+    def folds_trained(self) -> int:
+        """Fold trainings spent."""
+        return sum(len(trial.folds) for trial in self.trials)
+
+    @property
+    def folds_saved(self) -> int:
+        """Fold trainings that the race made unnecessary."""
+        return sum(NUM_FOLDS - len(t.folds) for t in self.trials if t.state == "lost")
