@@ -1,7 +1,10 @@
 """What the record of a study holds: frozen values that survive a round trip through JSON."""
 
+import math
 import statistics
 from typing import Literal
+
+from pydantic import Field
 
 from hsearch.folds import NUM_FOLDS
 from hsearch.results import FoldResult
@@ -49,7 +52,7 @@ class TrialRecord(Spec):
     source: str
     knobs: dict[str, KnobValue]
     job: FoldJob
-    folds: dict[int, FoldResult] = {}
+    folds: dict[int, FoldResult] = Field(default_factory=dict)
     reason: str | None = None
     run_id: str | None = None
     started: float
@@ -70,7 +73,7 @@ class TrialRecord(Spec):
         """Standard error of the mean over all folds."""
         if len(self.folds) < NUM_FOLDS:
             return None
-        return statistics.stdev(self.scores) / NUM_FOLDS**0.5
+        return statistics.stdev(self.scores) / math.sqrt(NUM_FOLDS)
 
 
 class StudyRecord(Spec):
@@ -88,7 +91,7 @@ class StudyRecord(Spec):
     spec: StudySpec
     trials: tuple[TrialRecord, ...] = ()
     run_id: str | None = None
-    versions: dict[str, str] = {}
+    versions: dict[str, str] = Field(default_factory=dict)
 
     @property
     def best(self) -> TrialRecord | None:
