@@ -1,0 +1,23 @@
+"""Who watches a search: the one interface between a search and what people see of it."""
+
+from hsearch.results import EpochRecord
+from hsearch.search.record import TrialRecord
+
+
+class Watch:
+    """Receives the progress of a search; all methods do nothing until overridden.
+
+    The search calls them from one thread, the driver's.
+    """
+
+    def said(self, sentence: str) -> None:
+        """Called with whatever is worth a line: arithmetic, groups placed or lost, waiting."""
+
+    def trial(self, record: TrialRecord) -> None:
+        """Called when a trial was proposed, got a fold, or ended; state and folds say which."""
+
+    def epoch(self, number: int, fold: int, record: EpochRecord) -> None:
+        """Called after every epoch of a running fold of trial `number`."""
+
+    def groups(self, alive: int, wanted: int) -> None:
+        """Called when the number of worker groups changes."""
