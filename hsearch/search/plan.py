@@ -1,0 +1,153 @@
+"""From what a user names to a complete study: its spec and its space, before anything starts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hsearch.data.library import open_data
+from hsearch.data.splits import store_splits
+from hsearch.errors import ConfigError
+from hsearch.folds import Splits
+from hsearch.methods import load_method
+from hsearch.search.domain import Choices, KnobRange, StartPoint
+from hsearch.search.record import Sampler, StudySpec
+from hsearch.search.space import SearchSpace, load_space
+from hsearch.spec import FoldJob, KnobValue
+from hsearch.training.optimizer import learning_rates
+from hsearch.training.resolve import resolve_job
+from hsearch.yaml_file import Value
+
+_RATE = "optimizer.lr."
+
+
+@dataclass(frozen=True)
+class StudyPlan:
+    """A study that can begin.
+
+    Attributes:
+        spec: What goes into the record.
+        space: What is searched, for the data's number of classes and without the knobs that the
+            user has set.
+    """
+
+    spec: StudySpec
+    space: SearchSpace
+
+    @property
+    def default_name(self) -> str:
+        """DATA-METHOD-DIGEST: the same settings give the same name."""
+        job = self.spec.job
+        return f"{Path(job.data).stem}-{job.method.name}-{self.spec.digest()[:6]}"
+
+    @property
+    def published(self) -> dict[str, KnobValue]:
+        """The searched knobs of trial 0: published values, and the recipe's where there are none.
+
+        A knob whose condition does not hold is absent.
+        """
+        values = {knob.name: value_in(self.spec.job, knob.name) for knob in self.space.knobs}
+        known = {**self.space.published, **{n: v for n, v in values.items() if v is not None}}
+        return {k.name: known[k.name] for k in self.space.knobs if k.is_active(known)}
+
+    def check_workers(self, workers: int) -> None:
+        """Raises if any batch that the study may draw cannot be shared by so many workers."""
+        sizes = [self.spec.job.training.batch.size]
+        for knob in self.space.knobs:
+            if knob.name == "batch.size":
+                domain = knob.domain
+                few = domain.values if isinstance(domain, Choices) else (domain.low, domain.step)
+                sizes += [int(size or 1) for size in few]
+        for size in sizes:
+            if size % workers:
+                raise ConfigError(
+                    "`batch.size` must be a multiple of --workers-per-fold, so that every worker "
+                    f"gets an equal part, but got {size} and {workers}."
+                )
+
+
+def plan_study(
+    *,
+    method: str,
+    data: str,
+    recipe: str,
+    settings: Mapping[str, Value],
+    splits: Splits = "disjoint",
+    seed: int = 0,
+    sampler: Sampler = "tpe",
+    race: bool = True,
+    space_file: Path | None = None,
+) -> StudyPlan:
+    """Returns the study with every value filled in and checked.
+
+    Args:
+        method: Name of a method.
+        data: Name or path of a store.
+        recipe: Name of a recipe.
+        settings: Values by dotted key; a knob that stands here is not searched.
+        splits: How classes are split.
+        seed: Root of all draws, of every job and of the sampler.
+        sampler: Who proposes knobs.
+        race: Whether trials that are clearly behind end early.
+        space_file: The user's own space instead of the method's.
+    """
+    job = resolve_job(
+        method=method, data=data, recipe=recipe, settings=settings, splits=splits, seed=seed
+    )
+    folds = store_splits(open_data(job.data), splits).folds
+    whole = load_space(method, space_file).for_classes(min(len(fold.train) for fold in folds))
+    space = without(whole, {key: value_in(job, key) for key in settings})
+    if not space.knobs:
+        raise ConfigError(
+            f"A search needs a knob to search, but all knobs of {method} are set; leave a --set "
+            "out, or use `hsearch train`."
+        )
+    described = {knob.name: describe(knob) for knob in space.knobs}
+    return StudyPlan(StudySpec(job=job, space=described, sampler=sampler, race=race), space)
+
+
+def without(space: SearchSpace, fixed: Mapping[str, KnobValue | None]) -> SearchSpace:
+    """Returns the space without knobs that have a fixed value, and without those it rules out.
+
+    Start points that contradict a fixed value are dropped; the others lose the fixed knobs.
+
+    Args:
+        space: The whole space.
+        fixed: Values by dotted key; None for a setting that is no knob.
+    """
+    values = {name: value for name, value in fixed.items() if value is not None}
+    published = {**space.published, **values}
+    knobs: list[KnobRange] = []
+    for knob in space.knobs:
+        open_names = {other.name for other in knobs}
+        settled = {n: v for n, v in knob.when.items() if n not in open_names}
+        if knob.name not in fixed and replace(knob, when=settled).is_active(published):
+            knobs.append(knob)
+    names = {knob.name for knob in knobs}
+    start = tuple(
+        StartPoint(point.source, {n: v for n, v in point.values.items() if n in names})
+        for point in space.start
+        if all(values.get(name, value) == value for name, value in point.values.items())
+        and names & point.values.keys()
+    )
+    return replace(space, knobs=tuple(knobs), start=start, published=published)
+
+
+def describe(knob: KnobRange) -> str:
+    """Returns the range of a knob and its condition as text."""
+    when = (f"{name} = {' or '.join(map(str, v))}" for name, v in knob.when.items())
+    condition = ", ".join(when)
+    return f"{knob.domain}; when {condition}" if condition else str(knob.domain)
+
+
+def value_in(job: FoldJob, key: str) -> KnobValue | None:
+    """Returns the job's value of a dotted setting; None where that is no single value."""
+    section, *inner = key.split(".")
+    if section == "method":
+        return job.method.knobs[".".join(inner)]
+    if key.startswith(_RATE):
+        rates = learning_rates(job.training.optimizer, load_method(job.method.name))
+        return rates[key.removeprefix(_RATE)]
+    value: object = job.training.to_dict()[section]
+    for part in inner:
+        value = value[part] if isinstance(value, dict) else None
+    return value if isinstance(value, bool | int | float | str) else None
