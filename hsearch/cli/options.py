@@ -1,0 +1,78 @@
+"""Options that several verbs share."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from hsearch.yaml_file import Value
+
+_Command = TypeVar("_Command", bound=Callable[..., object])
+
+_SQLITE = "sqlite:///"
+STORAGE = f"{_SQLITE}hsearch.db"
+
+
+def training_options(command: _Command) -> _Command:
+    """Adds what decides how a network is trained, but not the method: data, recipe, settings."""
+    options = [
+        click.option(
+            "--data", default="glyphs", show_default=True, help="Prepared name or .arrow file."
+        ),
+        click.option(
+            "--splits",
+            default="disjoint",
+            show_default=True,
+            type=click.Choice(["disjoint", "mlrc"]),
+            help="Even class-disjoint folds, or the Reality Check's own ranges.",
+        ),
+        click.option(
+            "--recipe", default="small", show_default=True, help="Named training settings."
+        ),
+        click.option(
+            "--set",
+            "settings",
+            multiple=True,
+            metavar="A.B=C",
+            help="One knob or setting, such as method.update_period=20; repeatable.",
+        ),
+        click.option("--epochs", type=click.IntRange(1), help="Short for --set schedule.epochs=N."),
+        click.option("--seed", default=0, show_default=True, type=click.IntRange(0)),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def storage_option(command: _Command) -> _Command:
+    """Adds `--storage`, which arrives as a URL."""
+    return click.option(
+        "--storage",
+        default=STORAGE,
+        show_default=True,
+        envvar="HSEARCH_STORAGE",
+        show_envvar=True,
+        callback=lambda ctx, param, value: storage_url(value),
+        help="Record of the studies: an SQLite file, or any database URL.",
+    )(command)
+
+
+def storage_url(given: str) -> str:
+    """Returns the URL of a database that is given as a URL or as the path of an SQLite file."""
+    return given if "://" in given else f"{_SQLITE}{Path(given).expanduser()}"
+
+
+def read_settings(texts: tuple[str, ...], epochs: int | None) -> "dict[str, Value]":
+    """Returns the values of all `--set` and of `--epochs` by dotted key, none of them twice."""
+    from hsearch.training.resolve import parse_setting
+
+    if epochs is not None:
+        texts = (*texts, f"schedule.epochs={epochs}")
+    pairs = [parse_setting(text) for text in texts]
+    keys = [key for key, _ in pairs]
+    twice = next((key for key in keys if keys.count(key) > 1), None)
+    if twice:
+        raise click.UsageError(f"The setting '{twice}' is given twice; give it once.")
+    return dict(pairs)

@@ -1,0 +1,217 @@
+"""What a person sees of a search: a live display on a terminal, plain lines elsewhere."""
+
+import time
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from hsearch.cli.study_words import (
+    count_words,
+    duration_words,
+    fold_seconds,
+    knob_words,
+    score_words,
+    state_words,
+)
+from hsearch.folds import NUM_FOLDS
+from hsearch.results import OBJECTIVE, EpochRecord
+from hsearch.search.record import StudyRecord, TrialRecord
+from hsearch.search.watch import Watch
+
+_SHOWN_FOLDS = 8
+
+
+class Pace:
+    """How fast fold trainings go in this session, and what that says about the rest.
+
+    A running fold counts by its share of epochs, so that the pace does not jump with every end.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock
+        self.began: float | None = None
+        self.finished = 0
+        self.shares: dict[tuple[int, int], float] = {}
+
+    def epoch(self, number: int, fold: int, share: float) -> None:
+        """Notes that a fold has done this share of its epochs; the first note starts the clock."""
+        if self.began is None:
+            self.began = self.clock()
+        self.shares[number, fold] = share
+
+    def fold(self, number: int, fold: int) -> None:
+        """Notes that a fold is finished."""
+        self.shares.pop((number, fold), None)
+        self.finished += 1
+
+    def end(self, number: int) -> None:
+        """Forgets what a trial that has ended still had under way."""
+        for key in [key for key in self.shares if key[0] == number]:
+            del self.shares[key]
+
+    def folds_per_minute(self) -> float | None:
+        """Returns the mean of the session, or None before there is anything to tell."""
+        done = self.finished + sum(self.shares.values())
+        if self.began is None or done == 0:
+            return None
+        return 60 * done / max(1e-9, self.clock() - self.began)
+
+    def seconds_left(self, trials: Iterable[TrialRecord], total: int) -> float | None:
+        """Returns the time for the remaining trials, if they need as many folds as those so far.
+
+        Before any trial has ended, all folds are reckoned for each.
+        """
+        pace = self.folds_per_minute()
+        if pace is None:
+            return None
+        trials = list(trials)
+        ended = [len(trial.folds) for trial in trials if trial.state in ("complete", "lost")]
+        per_trial = sum(ended) / len(ended) if ended else NUM_FOLDS
+        running = [trial for trial in trials if trial.state == "running"]
+        new = max(0, total - len(trials))
+        started = sum(self.shares.values())
+        left = new * per_trial + sum(max(1, per_trial - len(t.folds)) for t in running) - started
+        return 60 * max(0.0, left) / pace
+
+
+class SearchProgress(Watch):
+    """Shows a search as it goes.
+
+    Args:
+        record: The study as it stands before the search.
+        total: How many trials it is to have.
+        clock: Seconds, from any moment.
+    """
+
+    def __init__(
+        self, record: StudyRecord, total: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.study, self.total = record, total
+        self.console = Console(highlight=False, soft_wrap=True)
+        self.trials = {trial.number: trial for trial in record.trials}
+        self.best = record.best
+        self.epochs: dict[tuple[int, int], EpochRecord] = {}
+        self.workers = ""
+        self.pace = Pace(clock)
+        self.live = Live(
+            console=self.console,
+            get_renderable=self._display,
+            refresh_per_second=2,
+            transient=True,
+        )
+
+    def __enter__(self) -> Self:
+        job = self.study.spec.job
+        going = f", {len(self.trials)} of them recorded already" if self.trials else ""
+        self.console.print(
+            f"Study {self.study.name}: {job.method.name} on {job.data}, recipe "
+            f"{job.training.recipe}, seed {job.seed}, {self.total} trials of up to {NUM_FOLDS} "
+            f"folds{going}"
+        )
+        if self.console.is_terminal:
+            self.live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.live.stop()
+        if kind is KeyboardInterrupt:
+            folds = sum(len(trial.folds) for trial in self.trials.values())
+            self.console.print(
+                f"Stopped. The record of {self.study.name} keeps {folds} finished fold trainings "
+                f"of {len(self.trials)} trials ({count_words(self.trials.values())}). Run the same "
+                "command again to go on; running folds continue after their last epoch."
+            )
+
+    def said(self, sentence: str) -> None:
+        """Prints the sentence."""
+        self.console.print(sentence, markup=False)
+
+    def groups(self, alive: int, wanted: int) -> None:
+        """Keeps the numbers for the display."""
+        self.workers = f"{alive} of {wanted} worker groups"
+
+    def epoch(self, number: int, fold: int, record: EpochRecord) -> None:
+        """Keeps the epoch for the display and for the pace."""
+        self.epochs[number, fold] = record
+        self.pace.epoch(number, fold, record.epoch / self._epochs(number))
+
+    def trial(self, record: TrialRecord) -> None:
+        """Prints what is new about a trial: finished folds (in a pipe), its end, a new best."""
+        before = self.trials.get(record.number)
+        self.trials = {**self.trials, record.number: record}
+        for fold in sorted(record.folds.keys() - (before.folds.keys() if before else set())):
+            self._finish_fold(record, fold)
+        if record.state != "running" and (before is None or before.state == "running"):
+            self._end_trial(record)
+
+    def _finish_fold(self, trial: TrialRecord, fold: int) -> None:
+        self.epochs.pop((trial.number, fold), None)
+        self.pace.fold(trial.number, fold)
+        if not self.console.is_terminal:
+            self.said(
+                f"trial {trial.number}  fold {fold}  MAP@R {trial.folds[fold].score:.4f}  "
+                f"({duration_words(fold_seconds(trial, fold))})"
+            )
+
+    def _end_trial(self, trial: TrialRecord) -> None:
+        self.pace.end(trial.number)
+        self.epochs = {key: e for key, e in self.epochs.items() if key[0] != trial.number}
+        line = f"trial {trial.number}  {state_words(trial)}"
+        if trial.score is not None and trial.state == "complete":
+            line += f"  MAP@R {score_words(trial)}"
+            if self.best is None or trial.score > (self.best.score or 0.0):
+                self.best = trial
+                line += "  new best"
+        self.said(line)
+
+    def _display(self) -> Group:
+        """The live part of a terminal, drawn twice a second from another thread."""
+        trials = tuple(self.trials.values())
+        ended = sum(trial.state != "running" for trial in trials)
+        bar = Table.grid(padding=(0, 1))
+        bar.add_row(
+            "trials",
+            ProgressBar(total=self.total, completed=ended, width=30),
+            f"{ended} of {self.total}: {count_words(trials)}",
+        )
+        lines = [Text(f"{self._pace_words(trials)}")]
+        if self.best is not None:
+            lines.append(Text(f"best: trial {self.best.number}, MAP@R {score_words(self.best)}"))
+            lines.append(Text(f"  {knob_words(self.best.knobs)}"))
+        return Group(bar, *lines, *self._running())
+
+    def _pace_words(self, trials: tuple[TrialRecord, ...]) -> str:
+        pace, left = self.pace.folds_per_minute(), self.pace.seconds_left(trials, self.total)
+        parts = [self.workers] if self.workers else []
+        if pace is None or left is None:
+            parts.append("time left: not before the first epoch")
+        else:
+            parts += [f"{pace:.1f} folds a minute", f"about {duration_words(left)} left"]
+        return ", ".join(parts)
+
+    def _epochs(self, number: int) -> int:
+        """The most epochs of a trial's folds, which may be a knob."""
+        trial = self.trials.get(number)
+        return (trial or self.study.spec).job.training.schedule.epochs
+
+    def _running(self) -> list[Text]:
+        running = sorted(self.epochs.copy().items())
+        lines = []
+        for (number, fold), record in running[:_SHOWN_FOLDS]:
+            score = f"MAP@R {record.validation[OBJECTIVE]:.4f}" if record.validation else ""
+            epochs = f"epoch {record.epoch} of {self._epochs(number)}"
+            lines.append(Text(f"  trial {number} fold {fold}: {epochs}  {score}"))
+        if len(running) > _SHOWN_FOLDS:
+            lines.append(Text(f"  and {len(running) - _SHOWN_FOLDS} more folds"))
+        return lines

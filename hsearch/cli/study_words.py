@@ -1,0 +1,108 @@
+"""How a study is told: the same words during a search, at its end and in `hsearch studies`."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+import click
+
+from hsearch.cli.output import print_table
+from hsearch.folds import NUM_FOLDS
+from hsearch.search.record import StudyRecord, TrialRecord, TrialState
+from hsearch.spec import KnobValue
+
+STATES: dict[TrialState, str] = {
+    "complete": "done",
+    "running": "running",
+    "lost": "lost in the race",
+    "failed": "failed",
+}
+
+
+def state_words(trial: TrialRecord) -> str:
+    """Returns `done`, `running`, `lost in the race after fold 1: ...` or `failed: ...`."""
+    words = STATES[trial.state]
+    if trial.state == "lost" and trial.folds:
+        words += f" after fold {max(trial.folds)}"
+    return f"{words}: {trial.reason}" if trial.reason else words
+
+
+def knob_words(knobs: Mapping[str, KnobValue]) -> str:
+    """Returns `method.scale=9 optimizer.lr.proxies=0.03`, short enough to read."""
+    return " ".join(f"{name}={value_words(value)}" for name, value in knobs.items())
+
+
+def value_words(value: KnobValue) -> str:
+    """Returns a value with four digits, which is what people compare."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def score_words(trial: TrialRecord) -> str:
+    """Returns `0.5512 +- 0.0101` (mean and its standard error), or a dash without all folds."""
+    return "-" if trial.score is None else f"{trial.score:.4f} +- {trial.sem:.4f}"
+
+
+def count_words(trials: Iterable[TrialRecord]) -> str:
+    """Returns `7 done, 1 running, 12 lost in the race`, without the states that nobody is in."""
+    counts = Counter(trial.state for trial in trials)
+    parts = [f"{counts[state]} {words}" for state, words in STATES.items() if counts[state]]
+    return ", ".join(parts) or "none"
+
+
+def fold_seconds(trial: TrialRecord, fold: int) -> float:
+    """Returns how long a finished fold has trained and validated."""
+    return sum(epoch.seconds for epoch in trial.folds[fold].history)
+
+
+def saved_words(record: StudyRecord) -> str:
+    """Returns what the race saved, in fold trainings and in hours of training."""
+    spent, saved = record.folds_trained, record.folds_saved
+    if not record.spec.race:
+        return f"No race: {_trainings(spent)}, none saved."
+    if not saved:
+        return f"{_trainings(spent)}; the race has saved none so far."
+    seconds = sum(fold_seconds(trial, fold) for trial in record.trials for fold in trial.folds)
+    per_fold = seconds / max(1, spent)
+    return (
+        f"{_trainings(spent)} instead of {spent + saved}: the race saved {saved}, "
+        f"about {duration_words(saved * per_fold)} of training."
+    )
+
+
+def duration_words(seconds: float) -> str:
+    """Returns `45 s`, `12 min` or `3.4 h`."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 2 * 3600 else f"{seconds / 3600:.1f} h"
+
+
+def failure_lines(record: StudyRecord) -> list[str]:
+    """Returns one line per reason why trials failed, with the trials' numbers."""
+    numbers: dict[str, list[str]] = {}
+    for trial in record.trials:
+        if trial.state == "failed":
+            numbers.setdefault(trial.reason or "no reason recorded", []).append(str(trial.number))
+    return [
+        f"{'Trial' if len(found) == 1 else 'Trials'} {', '.join(found)} failed: {reason}"
+        for reason, found in numbers.items()
+    ]
+
+
+def print_result(record: StudyRecord) -> None:
+    """Prints the best knobs, its scores per fold, what the race saved, and what failed."""
+    best = record.best
+    if best is None:
+        click.echo("No trial has finished all folds yet, so there is no best one.")
+    else:
+        title = f"Best: trial {best.number} ({best.source}), MAP@R {score_words(best)}"
+        rows = [(name, value_words(value)) for name, value in best.knobs.items()]
+        print_table(("knob", "value"), rows, title=title)
+        folds = [f"{best.folds[fold].score:.4f}" for fold in range(NUM_FOLDS)]
+        names = [f"fold {fold}" for fold in range(NUM_FOLDS)]
+        print_table([*names, "mean", "sem"], [[*folds, *score_words(best).split(" +- ")]], title="")
+    click.echo(f"\n{saved_words(record)}")
+    for line in failure_lines(record):
+        click.echo(line)
+
+
+def _trainings(count: int) -> str:
+    return f"{count} fold training{'' if count == 1 else 's'}"
