@@ -16,6 +16,8 @@ from hsearch.errors import HsearchError, did_you_mean
 VERBS = {
     "data": "Prepare data sets and look at them.",
     "methods": "List the methods, or show one with its knobs and ranges.",
+    "tune": "Search the best knobs of a method; run again, it continues.",
+    "studies": "List the studies, or show one with its best knobs and all trials.",
     "train": "Train one method on one fold; the same command again resumes it.",
     "evaluate": "Score a trained network on validation or test classes.",
 }
@@ -86,4 +88,5 @@ def main() -> None:
     First steps, offline and on any machine:
       hsearch methods
       hsearch train --method hpl --data glyphs
+      hsearch tune --method hpl --data glyphs --trials 10
     """  # noqa: D301 (click wants the backspace itself)

@@ -1,5 +1,6 @@
 """From what a user names to a complete study: its spec and its space, before anything starts."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -37,7 +38,8 @@ class StudyPlan:
     def default_name(self) -> str:
         """DATA-METHOD-DIGEST: the same settings give the same name."""
         job = self.spec.job
-        return f"{Path(job.data).stem}-{job.method.name}-{self.spec.digest()[:6]}"
+        data = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(job.data).stem)
+        return f"{data}-{job.method.name}-{self.spec.digest()[:6]}"
 
     @property
     def published(self) -> dict[str, KnobValue]:

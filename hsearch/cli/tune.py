@@ -1,0 +1,230 @@
+"""`hsearch tune`: search the knobs of one method on one data set."""
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import click
+
+from hsearch.cli.options import STORAGE, read_settings, storage_option, training_options
+
+if TYPE_CHECKING:
+    from hsearch.cluster.run import SearchOptions
+    from hsearch.search.plan import StudyPlan
+    from hsearch.search.record import Sampler, StudyRecord
+    from hsearch.search.study import Study
+    from hsearch.tracking.mlflow import Tracker
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_CLOSING_SECONDS = 30.0
+
+
+def _study_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not _NAME.fullmatch(value):
+        raise click.BadParameter(
+            f"must be up to 100 letters, digits, dots, dashes or underscores, but is '{value}'."
+        )
+    return value
+
+
+@click.command()
+@click.option("--method", required=True, help="What to search; `hsearch methods` lists them.")
+@training_options
+@click.option(
+    "--trials",
+    default=50,
+    show_default=True,
+    type=click.IntRange(1),
+    help="In the whole study; a larger number extends it.",
+)
+@click.option(
+    "--study",
+    "name",
+    callback=_study_name,
+    help="By default DATA-METHOD-DIGEST of all settings, so the same command continues it.",
+)
+@storage_option
+@click.option(
+    "--tracking-uri",
+    default="sqlite:///mlflow.db",
+    show_default=True,
+    envvar="MLFLOW_TRACKING_URI",
+    show_envvar=True,
+    help="MLflow store or server; `none` switches it off.",
+)
+@click.option(
+    "--space",
+    "space_file",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="YAML of your own ranges instead of the method's.",
+)
+@click.option(
+    "--sampler",
+    default="tpe",
+    show_default=True,
+    type=click.Choice(["tpe", "gp", "random"]),
+    help="Who proposes knobs.",
+)
+@click.option(
+    "--race/--no-race",
+    default=True,
+    show_default=True,
+    help="End trials that are clearly behind the best one on the same folds.",
+)
+@click.option(
+    "--workers-per-fold",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1),
+    help="DDP ranks of one fold training.",
+)
+@click.option("--cpus-per-worker", type=click.IntRange(1), help="By default what the group leaves.")
+@click.option("--groups", type=click.IntRange(1), help="Most fold trainings at once; all that fit.")
+@click.option("--address", help="`auto` joins the running Ray cluster; by default this machine.")
+@click.option(
+    "--out",
+    default="studies",
+    show_default=True,
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder of checkpoints.",
+)
+@click.option("--dry-run", is_flag=True, help="Print space, first knobs and settings; search not.")
+def tune(
+    method: str,
+    data: str,
+    splits: str,
+    recipe: str,
+    settings: tuple[str, ...],
+    epochs: int | None,
+    seed: int,
+    trials: int,
+    name: str | None,
+    storage: str,
+    tracking_uri: str,
+    space_file: Path | None,
+    sampler: "Sampler",
+    race: bool,
+    workers_per_fold: int,
+    cpus_per_worker: int | None,
+    groups: int | None,
+    address: str | None,
+    out: Path,
+    dry_run: bool,
+) -> None:
+    """Search the best knobs of a method; run again, it continues.
+
+    Every trial is one set of knob values, trained and validated on up to four class-disjoint folds;
+    its score is the mean validation MAP@R. A knob that is set with --set is not searched.
+    """
+    from hsearch.search.plan import plan_study
+
+    plan = plan_study(
+        method=method,
+        data=data,
+        recipe=recipe,
+        settings=read_settings(settings, epochs),
+        splits="mlrc" if splits == "mlrc" else "disjoint",
+        seed=seed,
+        sampler=sampler,
+        race=race,
+        space_file=space_file,
+    )
+    plan.check_workers(workers_per_fold)
+    name = name or plan.default_name
+    if dry_run:
+        click.echo(json.dumps(_page(plan, name, trials), indent=2))
+        return
+    from hsearch.cluster.run import SearchOptions
+
+    options = SearchOptions(trials, address, workers_per_fold, cpus_per_worker, groups, out)
+    _search(plan, name, storage, tracking_uri, options)
+
+
+def _page(plan: "StudyPlan", name: str, trials: int) -> dict[str, object]:
+    """All that is known of a study before it begins."""
+    from hsearch.folds import NUM_FOLDS
+
+    spec = plan.spec.to_dict()
+    return {
+        "study": name,
+        "trials": trials,
+        "folds": NUM_FOLDS,
+        "space": spec.pop("space"),
+        "first": plan.published,
+        "start": [{"source": p.source, "values": dict(p.values)} for p in plan.space.start],
+        **spec,
+    }
+
+
+def _search(
+    plan: "StudyPlan", name: str, storage: str, tracking_uri: str, options: "SearchOptions"
+) -> None:
+    from hsearch.cli.searching import SearchProgress
+    from hsearch.cluster.run import run_search
+    from hsearch.search.lease import Lease
+    from hsearch.search.study import Study
+
+    study = Study.open(name, storage, plan.spec, plan.space)
+    with Lease(study), _tracking(study, tracking_uri) as tracker:
+        record = study.record()
+        if is_over(record, options.trials):
+            click.echo(f"Study {name} has its {options.trials} trials already; nothing is trained.")
+        else:
+            with SearchProgress(record, options.trials) as progress:
+                record = run_search(study, tracker, options, progress)
+    _final_words(record, storage, tracking_uri)
+
+
+def is_over(record: "StudyRecord", trials: int) -> bool:
+    """Whether the study has so many trials and none of them is unfinished."""
+    return len(record.trials) >= trials and all(t.state != "running" for t in record.trials)
+
+
+@contextmanager
+def _tracking(study: "Study", uri: str) -> "Iterator[Tracker | None]":
+    """Projects the study to MLflow as long as it runs, and says at the end if that is behind."""
+    if uri == "none":
+        yield None
+        return
+    from hsearch.tracking.mlflow import Tracker
+
+    tracker = Tracker(study.record, study.note_run, uri)
+    tracker.start()
+    try:
+        yield tracker
+    finally:
+        tracker.wake()
+        tracker.close(_CLOSING_SECONDS)
+        if tracker.behind is not None:
+            click.echo(f"hsearch: warning: {tracker.behind}", err=True)
+
+
+def _final_words(record: "StudyRecord", storage: str, tracking_uri: str) -> None:
+    """Prints the result and what can be done with it."""
+    from hsearch.cli.study_words import print_result
+
+    click.echo()
+    print_result(record)
+    where = "" if storage == STORAGE else f" --storage {_without_password(storage)}"
+    lines = [
+        ("All trials", f"hsearch studies {record.name}{where}"),
+        ("Record", f"optuna-dashboard {_without_password(storage)}"),
+    ]
+    if record.best is not None:
+        lines.insert(0, ("Train it again", f"hsearch train --like {record.name}/best{where}"))
+    if tracking_uri != "none":
+        from hsearch.tracking.mlflow import ui_command
+
+        lines.append(("MLflow", ui_command(tracking_uri)))
+    click.echo()
+    for what, command in lines:
+        click.echo(f"{what + ':':<16}{command}")
+
+
+def _without_password(url: str) -> str:
+    password = urlsplit(url).password
+    return url.replace(f":{password}@", ":***@") if password else url

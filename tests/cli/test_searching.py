@@ -1,0 +1,186 @@
+"""What is seen of a search: plain lines in a pipe, a live display on a terminal."""
+
+import contextlib
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hsearch.cli.searching import Pace, SearchProgress
+from hsearch.results import EpochRecord
+from tests.cli.made_studies import made_record, made_trial
+
+DONE = [0.5, 0.6, 0.5, 0.6]
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def epoch(number: int) -> EpochRecord:
+    return EpochRecord(
+        epoch=number, loss=1.0, seconds=1.0, images_per_second=9.0, lr={}, validation=None
+    )
+
+
+def printed(capsys, *events, record=None, total=3):
+    """The lines after the first, which tells the study, when these trials are told in turn."""
+    with SearchProgress(record or made_record(), total) as progress:
+        for trial in events:
+            progress.trial(trial)
+    return capsys.readouterr().out.splitlines()[1:]
+
+
+def test_a_proposal_is_silent_and_every_fold_a_line(capsys):
+    assert printed(capsys, made_trial(7, [])) == []
+    assert printed(capsys, made_trial(7, []), made_trial(7, [0.412])) == [
+        "trial 7  fold 0  MAP@R 0.4120  (2 s)"
+    ]
+    assert len(printed(capsys, made_trial(7, [0.4]), made_trial(7, [0.4]))) == 1
+
+
+def test_the_end_of_a_trial_is_a_line_with_its_reason(capsys):
+    lost = made_trial(7, [0.1, 0.1], "lost", "0.031 behind trial 4")
+    assert printed(capsys, made_trial(7, [0.1]), lost)[1:] == [
+        "trial 7  fold 1  MAP@R 0.1000  (2 s)",
+        "trial 7  lost in the race after fold 1: 0.031 behind trial 4",
+    ]
+    failed = made_trial(8, [], "failed", "[loss] was nan")
+    assert printed(capsys, failed) == ["trial 8  failed: [loss] was nan"]
+
+
+def test_a_new_best_is_told_once(capsys):
+    better, worse = [s + 0.1 for s in DONE], [s - 0.1 for s in DONE]
+    events = [
+        made_trial(0, DONE, "complete"),
+        made_trial(1, worse, "complete"),
+        made_trial(2, better, "complete"),
+        made_trial(2, better, "complete"),
+    ]
+    ends = [line for line in printed(capsys, *events) if "done" in line]
+    assert ends == [
+        "trial 0  done  MAP@R 0.5500 +- 0.0289  new best",
+        "trial 1  done  MAP@R 0.4500 +- 0.0289",
+        "trial 2  done  MAP@R 0.6500 +- 0.0289  new best",
+    ]
+
+
+def test_the_best_of_an_earlier_session_still_counts(capsys):
+    record = made_record(made_trial(0, DONE, "complete"))
+    lines = printed(capsys, made_trial(1, [0.3] * 4, "complete"), record=record)
+    assert "new best" not in lines[-1]
+
+
+def test_what_the_search_says_is_printed_as_it_is(capsys):
+    with SearchProgress(made_record(), 3) as progress:
+        progress.said("2 CPUs [here] / 1 per group = 2 groups")
+    assert "2 CPUs [here] / 1 per group = 2 groups\n" in capsys.readouterr().out
+
+
+def test_an_interrupt_says_what_is_kept(capsys):
+    with contextlib.suppress(KeyboardInterrupt), SearchProgress(made_record(), 3) as progress:
+        progress.trial(made_trial(0, [0.5, 0.5]))
+        raise KeyboardInterrupt
+    out = capsys.readouterr().out
+    assert "keeps 2 finished fold trainings of 1 trials (1 running)" in out
+    assert "Run the same command again" in " ".join(out.split())
+
+
+def test_pace_counts_running_folds_by_their_epochs():
+    clock = Clock()
+    pace = Pace(clock)
+    assert pace.folds_per_minute() is None
+    clock.now = 40.0  # starting up is not training
+    pace.epoch(0, 0, 0.0)
+    assert pace.seconds_left([], 3) is None
+    clock.now = 70.0
+    pace.epoch(0, 0, 0.5)
+    assert pace.folds_per_minute() == pytest.approx(1.0)
+    clock.now = 100.0
+    pace.fold(0, 0)
+    assert pace.folds_per_minute() == pytest.approx(1.0)
+
+
+def test_time_left_uses_the_mean_folds_of_ended_trials():
+    clock = Clock()
+    pace = Pace(clock)
+    pace.epoch(0, 0, 0.0)
+    clock.now = 60.0
+    pace.fold(0, 0)  # one fold a minute
+    assert pace.seconds_left([], 2) == pytest.approx(8 * 60), "all folds, before one has ended"
+    ended = [made_trial(0, DONE, "complete"), made_trial(1, [0.1, 0.1], "lost")]
+    assert pace.seconds_left(ended, 4) == pytest.approx(2 * 3 * 60)
+    running = [*ended, made_trial(2, [0.5])]
+    assert pace.seconds_left(running, 4) == pytest.approx((3 + 2) * 60)
+    assert pace.seconds_left(ended, 2) == 0
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.floats(0, 1)), max_size=20))
+def test_time_left_is_never_negative(events):
+    clock = Clock()
+    pace = Pace(clock)
+    for number, fold, share in events:
+        clock.now += 1.0
+        pace.epoch(number, fold, share)
+        if share == 1.0:
+            pace.fold(number, fold)
+    left = pace.seconds_left([made_trial(0, [0.1])], 1)
+    assert left is None or left >= 0
+
+
+PROGRAM = """
+import time
+from hsearch.cli.searching import SearchProgress
+from tests.cli.made_studies import made_record, made_trial
+from tests.cli.test_searching import epoch
+with SearchProgress(made_record(), 3) as progress:
+    progress.groups(2, 2)
+    progress.trial(made_trial(0, [0.5, 0.6, 0.5, 0.6], "complete"))
+    progress.trial(made_trial(1, []))
+    progress.epoch(1, 0, epoch(2))
+    time.sleep(1.2)
+"""
+
+
+def test_a_terminal_shows_counts_best_and_running_folds():
+    shown = on_a_terminal(PROGRAM)
+    assert "1 of 3: 1 done, 1 running" in shown
+    assert "2 of 2 worker groups" in shown
+    assert "folds a minute" in shown
+    assert "best: trial 0, MAP@R 0.5500 +- 0.0289" in shown
+    assert "method.scale=8" in shown
+    assert "trial 1 fold 0: epoch 2 of" in shown
+    assert "trial 0  fold 0" not in shown, "folds are lines in a pipe alone"
+
+
+def on_a_terminal(program: str) -> str:
+    """Everything that the program writes to a terminal of 100 columns."""
+    main_end, terminal = pty.openpty()
+    environment = {**os.environ, "COLUMNS": "100", "LINES": "40", "TERM": "xterm"}
+    with os.fdopen(main_end, "rb", buffering=0) as screen:
+        process = subprocess.Popen(
+            [sys.executable, "-c", program], stdout=terminal, stderr=terminal, env=environment
+        )
+        os.close(terminal)
+        shown = b""
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if not select.select([screen], [], [], 0.2)[0]:
+                if process.poll() is not None:
+                    break
+                continue
+            try:
+                shown += screen.read(100_000)
+            except OSError:  # the other end is closed
+                break
+        assert process.wait(timeout=10) == 0, shown.decode()
+    return shown.decode()

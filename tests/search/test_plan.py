@@ -1,0 +1,101 @@
+"""A study is complete and checked before anything starts."""
+
+import pytest
+
+from hsearch.errors import ConfigError
+from hsearch.methods import load_method
+from hsearch.search.domain import Choices, Interval, KnobRange
+from hsearch.search.plan import describe, plan_study, without
+from hsearch.search.space import load_space
+from hsearch.training.optimizer import learning_rates
+
+
+@pytest.fixture
+def plan(toy_store):
+    def make(method="hpl", settings=None, **further):
+        return plan_study(
+            method=method,
+            data=str(toy_store.path),
+            recipe="small",
+            settings=settings or {},
+            **further,
+        )
+
+    return make
+
+
+def test_a_plan_searches_the_methods_space_for_the_datas_classes(plan):
+    made = plan()
+    names = [knob.name for knob in load_space("hpl").knobs]
+    assert list(made.spec.space) == names
+    # 24 classes: 12 for trainval, 9 of them train in every fold
+    assert made.spec.space["method.num_coarse"].startswith("2 to 4, log")
+    assert made.spec.space["method.fine_margin"] == "0 to 0.4; when method.base = proxy_anchor"
+    assert made.spec.job.fold == 0
+
+
+def test_the_first_trial_has_published_values_and_the_recipes_rates(plan):
+    made = plan("proxy_nca")
+    rates = learning_rates(made.spec.job.training.optimizer, load_method("proxy_nca"))
+    assert made.published == {
+        "method.scale": made.spec.job.method.knobs["scale"],
+        "optimizer.lr.proxies": rates["proxies"],
+    }
+
+
+def test_a_knob_that_is_set_is_not_searched_and_decides_conditions(plan):
+    made = plan(settings={"method.base": "proxy_nca"})
+    assert "method.base" not in made.spec.space
+    assert "method.fine_margin" not in made.spec.space, "it matters for proxy_anchor alone"
+    assert made.spec.job.method.knobs["base"] == "proxy_nca"
+    assert "method.base" not in made.published
+
+
+def test_start_points_that_contradict_what_is_set_are_dropped():
+    space = load_space("hpl")
+    agreeing = without(space, {"method.base": "proxy_nca"})
+    bases = [point.values.get("method.base") for point in space.start]
+    assert len(agreeing.start) == bases.count("proxy_nca") > 0
+    assert all("method.base" not in point.values for point in agreeing.start)
+
+
+def test_a_learned_hierarchys_knobs_go_with_it():
+    space = without(load_space("hpl"), {"method.hierarchy_source": "given"})
+    names = [knob.name for knob in space.knobs]
+    assert "method.num_coarse" not in names
+    assert "method.fine_scale" in names
+
+
+def test_a_setting_that_is_no_knob_changes_the_job_alone(plan):
+    made = plan("proxy_nca", {"image.scale": [0.5, 1.0], "schedule.epochs": 3})
+    assert list(made.spec.space) == list(plan("proxy_nca").spec.space)
+    assert made.spec.job.training.schedule.epochs == 3
+
+
+def test_everything_set_is_an_error(plan):
+    with pytest.raises(ConfigError, match="all knobs of proxy_nca are set"):
+        plan("proxy_nca", {"method.scale": 9.0, "optimizer.lr.proxies": 0.1})
+
+
+def test_the_default_name_follows_from_the_settings(plan):
+    name = plan().default_name
+    assert name == plan().default_name
+    assert name.startswith("toy-hpl-")
+    others = [plan(seed=1), plan(race=False), plan(settings={"method.coarse_weight": 1.0})]
+    assert len({name, *(other.default_name for other in others)}) == 4
+
+
+def test_batches_must_divide_among_the_workers(plan, tmp_path):
+    plan("proxy_nca", {"batch.size": 32}).check_workers(4)
+    with pytest.raises(ConfigError, match="got 32 and 3"):
+        plan("proxy_nca", {"batch.size": 32}).check_workers(3)
+    file = tmp_path / "space.yaml"
+    file.write_text("knobs:\n  batch.size: {choices: [32, 36]}\n")
+    with pytest.raises(ConfigError, match="got 36 and 8"):
+        plan("proxy_nca", space_file=file).check_workers(8)
+
+
+def test_a_range_is_described_with_its_condition():
+    knob = KnobRange("a", Interval(1, 9, log=True), {"b": ("x", "y"), "c": (True,)})
+    assert describe(knob) == "1 to 9, log; when b = x or y, c = True"
+    assert describe(KnobRange("a", Choices((1, 2)))) == "1, 2"
