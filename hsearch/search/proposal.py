@@ -1,0 +1,183 @@
+"""What the next trial tries: published values, then start points, then the sampler.
+
+The sampler works on a copy of the record in memory, so that the record itself only ever sees
+whole trials and a proposal costs milliseconds.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import optuna
+from optuna.distributions import BaseDistribution
+from optuna.storages import InMemoryStorage
+from optuna.study import StudyDirection
+from optuna.trial import FixedTrial, FrozenTrial, TrialState, create_trial
+
+from hsearch.errors import ConfigError
+from hsearch.methods import load_method
+from hsearch.search.domain import Choices, Interval
+from hsearch.search.reading import LOST
+from hsearch.search.record import StudySpec
+from hsearch.search.sampling import sampler_for_trial
+from hsearch.search.space import SearchSpace
+from hsearch.spec import FoldJob, KnobValue
+from hsearch.training.optimizer import learning_rates
+from hsearch.training.resolve import with_knobs
+
+ATTEMPTS = 50  # proposals for one trial, where ranges allow knobs that do not fit together
+
+_NAME = "copy"
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """Knobs to try.
+
+    Attributes:
+        source: Who proposes them.
+        knobs: By dotted name.
+        distributions: Optuna's form of each knob's range.
+        job: Fold 0 with these knobs.
+        system_attrs: What Optuna's sampler must find again in a resumed study.
+    """
+
+    source: str
+    knobs: dict[str, KnobValue]
+    distributions: dict[str, BaseDistribution]
+    job: FoldJob
+    system_attrs: Mapping[str, object]
+
+
+class Proposer:
+    """Proposes the trials of a study.
+
+    Args:
+        spec: Of the study.
+        space: What is searched.
+    """
+
+    def __init__(self, spec: StudySpec, space: SearchSpace) -> None:
+        self._spec, self._space = spec, space
+        self._given = _values_of_conditions(spec.job, space)
+        self._first = first_proposals(spec.job, space, self._given)
+        self._copy = _empty_copy()
+
+    def propose(self, recorded: Sequence[FrozenTrial]) -> Proposal:
+        """Returns what the trial after the recorded ones tries."""
+        number = len(recorded)
+        if number < len(self._first):
+            return self._first[number]
+        self._catch_up(recorded)
+        reason = ""
+        for attempt in range(ATTEMPTS):
+            sampler = sampler_for_trial(self._spec.sampler, self._spec.job.seed, number, attempt)
+            study = optuna.load_study(study_name=_NAME, storage=self._copy, sampler=sampler)
+            trial = study.ask()
+            knobs = self._space.suggest(trial, self._given)
+            try:
+                job = with_knobs(self._spec.job, knobs)
+            except ConfigError as error:
+                reason = str(error)
+                self._catch_up(recorded)  # forgets the trial that cannot be used
+                continue
+            asked = self._copy.get_trial(trial._trial_id)
+            return Proposal(self._spec.sampler, knobs, asked.distributions, job, asked.system_attrs)
+        raise ConfigError(f"{ATTEMPTS} proposals in a row could not be used; the last: {reason}")
+
+    def _catch_up(self, recorded: Sequence[FrozenTrial]) -> None:
+        """Brings the copy to the state of the record."""
+        study = self._copy.get_study_id_from_name(_NAME)
+        known = self._copy.get_all_trials(study, deepcopy=False)
+        if len(known) > len(recorded):
+            self._copy, known = _empty_copy(), []
+        for trial in recorded[len(known) :]:
+            self._copy.create_new_trial(study, self._as_the_sampler_sees(trial))
+        for before, now in zip(known, recorded, strict=False):
+            if before.state == TrialState.RUNNING:
+                self._update(before, self._as_the_sampler_sees(now))
+
+    def _update(self, before: FrozenTrial, now: FrozenTrial) -> None:
+        for step, value in now.intermediate_values.items():
+            self._copy.set_trial_intermediate_value(before._trial_id, step, value)
+        if now.state.is_finished():
+            self._copy.set_trial_state_values(before._trial_id, now.state, now.values)
+
+    def _as_the_sampler_sees(self, trial: FrozenTrial) -> FrozenTrial:
+        """The trial without its results.
+
+        A Gaussian process learns from complete trials alone, so it gets a lost one with the mean
+        that it would have had by staying as far behind the best trial on the other folds.
+        """
+        state, value = trial.state, trial.values[0] if trial.values else None
+        if self._spec.sampler == "gp" and state == TrialState.PRUNED:
+            state, value = TrialState.COMPLETE, trial.user_attrs[LOST]["expected"]
+        return create_trial(
+            state=state,
+            value=value,
+            params=trial.params,
+            distributions=trial.distributions,
+            system_attrs=trial.system_attrs,
+            intermediate_values=trial.intermediate_values,
+        )
+
+
+def first_proposals(
+    job: FoldJob, space: SearchSpace, given: Mapping[str, KnobValue]
+) -> list[Proposal]:
+    """Returns the published values and then the start points, each set of knobs once.
+
+    A knob that a point does not name has the value of the job, which are the published ones and
+    the recipe's; a value outside the searched range is moved to the nearest one inside, and the
+    source says so.
+    """
+    base = {knob.name: value_in(job, knob.name) for knob in space.knobs}
+    points = [("published", base)]
+    points += [(point.source, base | dict(point.values)) for point in space.start]
+    distributions = space.distributions()
+    found: list[Proposal] = []
+    for source, wanted in points:
+        inside = {knob.name: _nearest(knob.domain, wanted[knob.name]) for knob in space.knobs}
+        knobs = space.suggest(FixedTrial(inside), given)
+        if any(knobs == earlier.knobs for earlier in found):
+            continue
+        moved = [f"{n} {v} instead of {wanted[n]}" for n, v in knobs.items() if v != wanted[n]]
+        text = f"{source}, with {', '.join(moved)}" if moved else source
+        drawn = {name: distributions[name] for name in knobs}
+        found.append(Proposal(text, knobs, drawn, with_knobs(job, knobs), {}))
+    return found
+
+
+def value_in(job: FoldJob, name: str) -> KnobValue | None:
+    """Returns what a job uses for a setting of that dotted name; null where it uses nothing."""
+    section, *inner = name.split(".")
+    if section == "method":
+        return job.method.knobs[inner[0]]
+    if inner[0] == "lr" and section == "optimizer":
+        return learning_rates(job.training.optimizer, load_method(job.method.name))[inner[1]]
+    value: KnobValue | None = getattr(getattr(job.training, section), inner[0])
+    return value
+
+
+def _values_of_conditions(job: FoldJob, space: SearchSpace) -> dict[str, KnobValue]:
+    """The job's values of all knobs that conditions name and that are not searched."""
+    searched = {knob.name for knob in space.knobs}
+    named = {name for knob in space.knobs for name in knob.when} - searched
+    values = {name: value_in(job, name) for name in sorted(named)}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _nearest(domain: Interval | Choices, value: KnobValue | None) -> KnobValue:
+    if isinstance(domain, Choices):
+        return value if value is not None and value in domain.values else domain.values[0]
+    if value is None or isinstance(value, str):
+        return domain.low
+    inside = min(max(value, domain.low), domain.high)
+    if domain.step is not None:
+        inside = domain.low + round((inside - domain.low) / domain.step) * domain.step
+    return inside
+
+
+def _empty_copy() -> InMemoryStorage:
+    storage = InMemoryStorage()
+    storage.create_new_study([StudyDirection.MAXIMIZE], _NAME)
+    return storage

@@ -1,0 +1,140 @@
+"""From what Optuna stores to the words of record.py, and the checks of a stored study."""
+
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial
+from optuna.trial import TrialState as OptunaState
+
+from hsearch.errors import ConfigError, did_you_mean
+from hsearch.folds import NUM_FOLDS
+from hsearch.results import FoldResult
+from hsearch.search.record import StudySpec, TrialRecord, TrialState
+from hsearch.search.storage import Storage
+from hsearch.spec import FoldJob
+
+FORMAT = 1  # of everything that a study stores; a newer one is refused
+LOST = "lost"  # trial attribute: reason, and the expected mean over all folds
+FAILED = "failed"  # trial attribute: reason
+
+PACKAGES = ("hsearch", "optuna", "ray", "mlflow", "torch", "torchvision", "timm", "numpy")
+
+_STATES: dict[OptunaState, TrialState] = {
+    OptunaState.RUNNING: "running",
+    OptunaState.COMPLETE: "complete",
+    OptunaState.PRUNED: "lost",
+    OptunaState.FAIL: "failed",
+}
+
+
+class TrialReader:
+    """Reads stored trials; what can no longer change is read once."""
+
+    def __init__(self) -> None:
+        self._ended: dict[int, TrialRecord] = {}
+        self._jobs: dict[int, FoldJob] = {}
+        self._folds: dict[tuple[int, int], FoldResult] = {}
+
+    def read(self, trial: FrozenTrial, run_id: str | None = None) -> TrialRecord:
+        """Returns a trial, with the MLflow run that the study knows for it."""
+        record = self._ended.get(trial.number) or self._read(trial)
+        if record.state != "running":
+            self._ended[trial.number] = record
+        return record if run_id is None else record.model_copy(update={"run_id": run_id})
+
+    def _read(self, trial: FrozenTrial) -> TrialRecord:
+        number, notes = trial.number, trial.user_attrs
+        if number not in self._jobs:
+            self._jobs[number] = FoldJob.from_dict(notes["job"])
+        for fold in range(NUM_FOLDS):
+            if f"fold{fold}" in notes and (number, fold) not in self._folds:
+                self._folds[number, fold] = FoldResult.from_dict(notes[f"fold{fold}"])
+        folds = {fold: result for (of, fold), result in self._folds.items() if of == number}
+        why = notes.get(LOST) or notes.get(FAILED) or {}
+        assert trial.datetime_start is not None
+        return TrialRecord(
+            number=number,
+            state=_STATES[trial.state],
+            source=notes["source"],
+            knobs=trial.params,
+            job=self._jobs[number],
+            folds=dict(sorted(folds.items())),
+            reason=why.get("reason") if trial.state.is_finished() else None,
+            started=trial.datetime_start.timestamp(),
+            ended=trial.datetime_complete.timestamp() if trial.datetime_complete else None,
+        )
+
+
+def known_names(storage: Storage) -> list[str]:
+    """Returns the names of all studies that hsearch has written, sorted."""
+    studies = storage.optuna.get_all_studies()
+    return sorted(study.study_name for study in studies if "hsearch" in study.user_attrs)
+
+
+def check_known(name: str, storage: Storage) -> None:
+    """Raises an error unless the storage has a study of that name that this version can read."""
+    for study in storage.optuna.get_all_studies():
+        if study.study_name == name:
+            written = study.user_attrs.get("hsearch")
+            if written is None:
+                raise ConfigError(
+                    f"The study '{name}' in {storage.shown} was not made by hsearch; give another "
+                    "name with `--study`."
+                )
+            if written > FORMAT:
+                raise ConfigError(
+                    f"The study '{name}' was written by a newer hsearch (format {written}, this "
+                    f"one reads {FORMAT}); upgrade hsearch to use it."
+                )
+            return
+    valid = did_you_mean(name, known_names(storage))
+    raise ConfigError(f"There is no study '{name}' in {storage.shown}; {valid}")
+
+
+def is_unmarked(name: str, storage: Storage) -> bool:
+    """Whether a study is one of ours that was killed while it was being made."""
+    key = storage.optuna.get_study_id_from_name(name)
+    return (
+        set(storage.optuna.get_study_user_attrs(key)) <= {"spec"}
+        and storage.optuna.get_n_trials(key) == 0
+        and storage.optuna.get_study_directions(key) == [StudyDirection.MAXIMIZE]
+    )
+
+
+def check_same_spec(name: str, recorded: StudySpec, given: StudySpec) -> None:
+    """Raises an error that names every setting in which the specs differ."""
+    different = _differences(recorded.to_dict(), given.to_dict())
+    if set(different) == {"job.data_digest"}:
+        raise ConfigError(
+            f"The data set '{given.job.data}' has changed since the study '{name}' began; give "
+            "another name with `--study` to search on the new data."
+        )
+    if different:
+        listed = "; ".join(
+            f"{key}: {before!r}, now {now!r}" for key, (before, now) in different.items()
+        )
+        raise ConfigError(
+            f"The study '{name}' was begun with other settings ({listed}); repeat those to "
+            "continue it, or give another name with `--study`."
+        )
+
+
+def package_versions() -> dict[str, str]:
+    """Returns the versions of the packages that run a search, as far as they are installed."""
+    found = {}
+    for package in PACKAGES:
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
+
+
+def _differences(before: object, now: object, name: str = "") -> dict[str, tuple[object, object]]:
+    """Recorded and given value of every setting that differs, by dotted name."""
+    if not (isinstance(before, dict) and isinstance(now, dict)):
+        return {} if before == now else {name: (before, now)}
+    found: dict[str, tuple[object, object]] = {}
+    for key in {**before, **now}:
+        inner = f"{name}.{key}".lstrip(".")
+        found |= _differences(before.get(key), now.get(key), inner)
+    return found

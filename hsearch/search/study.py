@@ -1,0 +1,264 @@
+"""A study's one record: an Optuna study that holds every trial with its knobs, state and folds.
+
+Study attributes   hsearch (format), spec, versions, driver (see lease.py), mlflow_run and
+                   mlflow_run.N of trial N (Optuna closes a trial's own attributes when it ends)
+Trial attributes   source, job, fold0.. (FoldResults); `lost` or `failed` with the reason
+Trial values       after fold k the mean of folds 0..k as intermediate value k; at last the mean
+
+Every call that changes something first writes the fact (a fold's result, a reason) and then what
+follows from it, so that `finish_begun` can complete whatever a kill interrupted.
+"""
+
+import math
+import statistics
+import threading
+from collections.abc import Container, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Self
+
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial, TrialState, create_trial
+
+from hsearch.folds import NUM_FOLDS
+from hsearch.results import FoldResult
+from hsearch.search.lease import driver_lives
+from hsearch.search.race import noise_sd, verdict
+from hsearch.search.reading import (
+    FAILED,
+    FORMAT,
+    LOST,
+    TrialReader,
+    check_known,
+    check_same_spec,
+    is_unmarked,
+    known_names,
+    package_versions,
+)
+from hsearch.search.record import StudyRecord, StudySpec, TrialRecord
+from hsearch.search.storage import Storage
+
+if TYPE_CHECKING:  # proposing imports torch, which a study that is only read does not need
+    from hsearch.search.proposal import Proposer
+    from hsearch.search.space import SearchSpace
+
+
+class Study:
+    """The record of one study, open for reading and, after `open`, for searching.
+
+    All methods may be called from several threads; one driver at a time is `Lease`'s matter.
+    """
+
+    def __init__(self, name: str, storage: Storage, proposer: "Proposer | None" = None) -> None:
+        self.name = name
+        self._storage, self._optuna = storage, storage.optuna
+        self._proposer = proposer
+        self._lock = threading.RLock()
+        self._reader = TrialReader()
+        with self._held():
+            self._id = self._optuna.get_study_id_from_name(name)
+            self.spec = StudySpec.from_dict(self._attributes()["spec"])
+
+    @classmethod
+    def open(cls, name: str, storage: str, spec: StudySpec, space: "SearchSpace") -> Self:
+        """Creates a study or continues the one of that name, which must have the same spec.
+
+        Args:
+            name: Of the study.
+            storage: Path of a SQLite file or URL of a database.
+            spec: What is searched and how.
+            space: The same ranges for drawing; knobs that the user has fixed are not among them.
+        """
+        from hsearch.search.proposal import Proposer
+
+        proposer = Proposer(spec, space)  # first, because it refuses what can never be tried
+        opened = Storage(storage, create=True)
+        with opened.guarded():
+            _create(name, opened, spec)
+            check_known(name, opened)
+        study = cls(name, opened, proposer)
+        check_same_spec(name, study.spec, spec)
+        if not driver_lives(study.attribute("driver")):
+            study.take_over()
+        return study
+
+    @classmethod
+    def load(cls, name: str, storage: str) -> Self:
+        """Opens an existing study for reading and for notes."""
+        opened = Storage(storage, create=False)
+        with opened.guarded():
+            check_known(name, opened)
+        return cls(name, opened)
+
+    def close(self) -> None:
+        """Closes the storage."""
+        self._storage.close()
+
+    def propose(self) -> TrialRecord:
+        """Records the next trial as running, whole in one transaction, and returns it."""
+        assert self._proposer is not None, "a study that was loaded only for reading"
+        with self._held():
+            trials = self._frozen()
+            proposal = self._proposer.propose(trials)
+            trial = create_trial(
+                state=TrialState.RUNNING,
+                params=proposal.knobs,
+                distributions=proposal.distributions,
+                user_attrs={"source": proposal.source, "job": proposal.job.to_dict()},
+                system_attrs=dict(proposal.system_attrs),
+            )
+            self._optuna.create_new_trial(self._id, trial)
+            return self._trial(len(trials))
+
+    def record_fold(self, number: int, result: FoldResult) -> TrialRecord:
+        """Records a fold's result and decides what becomes of the trial.
+
+        A result that comes twice, or after the trial's end, changes nothing.
+
+        Returns:
+            The trial: `running`, `complete` with all folds, `lost` where the race ends it, or
+            `failed` where the score is no number.
+        """
+        with self._held():
+            trial = self._trial(number)
+            fold = result.job.fold
+            if trial.state != "running" or fold in trial.folds:
+                return trial
+            if result.job != trial.job.model_copy(update={"fold": fold}):
+                raise ValueError(f"The result of fold {fold} is not of trial {number}'s job.")
+            if not math.isfinite(result.score):
+                return self.fail(number, f"The score of fold {fold} is {result.score}.")
+            self._optuna.set_trial_user_attr(self._key(number), f"fold{fold}", result.to_dict())
+            self._decide(number)
+            return self._trial(number)
+
+    def fail(self, number: int, reason: str) -> TrialRecord:
+        """Ends a running trial as failed."""
+        with self._held():
+            trial = self._trial(number)
+            if trial.state != "running":
+                return trial
+            self._optuna.set_trial_user_attr(self._key(number), FAILED, {"reason": reason})
+            self._end(number, TrialState.FAIL)
+            return self._trial(number)
+
+    def note_run(self, run_id: str, number: int | None = None) -> None:
+        """Notes the MLflow run of a trial, or of the study."""
+        self.set_attribute("mlflow_run" if number is None else f"mlflow_run.{number}", run_id)
+
+    def record(self) -> StudyRecord:
+        """Returns the study as it is now."""
+        with self._held():
+            attributes = self._attributes()
+            runs = {int(k.split(".")[1]): v for k, v in attributes.items() if "mlflow_run." in k}
+            return StudyRecord(
+                name=self.name,
+                spec=self.spec,
+                trials=tuple(self._reader.read(t, runs.get(t.number)) for t in self._frozen()),
+                run_id=attributes.get("mlflow_run"),
+                versions=attributes.get("versions", {}),
+            )
+
+    def attribute(self, key: str) -> object:
+        """Returns an attribute of the study; null where there is none."""
+        with self._held():
+            return self._attributes().get(key)
+
+    def set_attribute(self, key: str, value: object) -> None:
+        """Sets an attribute of the study to a plain value."""
+        with self._held():
+            self._optuna.set_study_user_attr(self._id, key, value)
+
+    def take_over(self) -> None:
+        """Begins a driver's work: completes what a killed one left half-recorded."""
+        with self._held():
+            self.set_attribute("versions", package_versions())
+            for trial in self._frozen():
+                if trial.state == TrialState.RUNNING and FAILED in trial.user_attrs:
+                    self._end(trial.number, TrialState.FAIL)
+                elif trial.state == TrialState.RUNNING and _is_undecided(trial):
+                    self._decide(trial.number)
+
+    def _decide(self, number: int) -> None:
+        """Writes what follows from a running trial's folds."""
+        trial = self._trial(number)
+        scores = [trial.folds[fold].score for fold in range(_contiguous(trial.folds))]
+        complete = len(trial.folds) == NUM_FOLDS
+        lost = not complete and self.spec.race and bool(scores) and self._loses(number, scores)
+        reported = self._optuna.get_trial(self._key(number)).intermediate_values
+        for step in range(len(reported), len(scores)):
+            mean = statistics.fmean(scores[: step + 1])
+            self._optuna.set_trial_intermediate_value(self._key(number), step, mean)
+        if complete:
+            self._end(number, TrialState.COMPLETE, statistics.fmean(scores))
+        elif lost:
+            self._end(number, TrialState.PRUNED, statistics.fmean(scores))
+
+    def _loses(self, number: int, scores: list[float]) -> bool:
+        """Asks the race, and notes the reason for which the trial loses."""
+        complete = [t for t in self._read_all() if t.state == "complete"]
+        best = max(complete, key=lambda t: (t.score or 0.0, -t.number), default=None)
+        if best is None or best.score is None:
+            return False
+        said = verdict(scores, best.scores, noise_sd([t.scores for t in complete]))
+        if said.lost:
+            why = {"reason": said.sentence(best.number), "expected": best.score - said.behind}
+            self._optuna.set_trial_user_attr(self._key(number), LOST, why)
+        return said.lost
+
+    def _end(self, number: int, state: TrialState, value: float | None = None) -> None:
+        values = None if value is None else [value]
+        self._optuna.set_trial_state_values(self._key(number), state, values)
+
+    def _trial(self, number: int) -> TrialRecord:
+        return self._reader.read(self._optuna.get_trial(self._key(number)))
+
+    def _read_all(self) -> list[TrialRecord]:
+        return [self._reader.read(trial) for trial in self._frozen()]
+
+    def _frozen(self) -> list[FrozenTrial]:
+        return self._optuna.get_all_trials(self._id, deepcopy=False)
+
+    def _key(self, number: int) -> int:
+        return self._optuna.get_trial_id_from_study_id_trial_number(self._id, number)
+
+    def _attributes(self) -> dict[str, Any]:
+        return self._optuna.get_study_user_attrs(self._id)
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        with self._lock, self._storage.guarded():
+            yield
+
+
+def study_names(storage: str) -> list[str]:
+    """Returns the names of all studies of hsearch in a storage, sorted."""
+    opened = Storage(storage, create=False)
+    try:
+        with opened.guarded():
+            return known_names(opened)
+    finally:
+        opened.close()
+
+
+def _create(name: str, storage: Storage, spec: StudySpec) -> None:
+    """Makes the study unless it is there; one that a kill left without its marks is completed."""
+    names = [study.study_name for study in storage.optuna.get_all_studies()]
+    if name not in names:
+        storage.optuna.create_new_study([StudyDirection.MAXIMIZE], name)
+    elif not is_unmarked(name, storage):
+        return
+    key = storage.optuna.get_study_id_from_name(name)
+    storage.optuna.set_study_user_attr(key, "spec", spec.to_dict())
+    storage.optuna.set_study_user_attr(key, "hsearch", FORMAT)
+
+
+def _contiguous(folds: Container[int]) -> int:
+    """How many folds there are from fold 0 on without a gap."""
+    return next(fold for fold in range(NUM_FOLDS + 1) if fold not in folds)
+
+
+def _is_undecided(trial: FrozenTrial) -> bool:
+    """Whether a running trial has folds from which nothing was concluded yet."""
+    folds = [fold for fold in range(NUM_FOLDS) if f"fold{fold}" in trial.user_attrs]
+    decided = len(trial.intermediate_values)
+    return LOST in trial.user_attrs or len(folds) == NUM_FOLDS or _contiguous(folds) > decided
