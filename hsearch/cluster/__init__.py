@@ -1,0 +1,1 @@
+"""The edge: the only room that knows Ray."""

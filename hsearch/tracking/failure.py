@@ -1,0 +1,45 @@
+"""What can go wrong between the tracker and MLflow, in words for a user."""
+
+import re
+from collections.abc import Iterator
+
+from hsearch.errors import HsearchError
+from hsearch.tracking.address import without_credentials
+
+LENGTH = 200
+
+_HTTP_STATUS = re.compile(r"error code (\d{3})")
+
+
+def failures() -> tuple[type[Exception], ...]:
+    """Returns the errors after which it makes sense to try again later; imports mlflow."""
+    from mlflow.exceptions import MlflowException
+    from sqlalchemy.exc import SQLAlchemyError
+
+    return MlflowException, SQLAlchemyError, HsearchError, ImportError, OSError
+
+
+def reason_of(error: BaseException) -> str:
+    """Returns why a call of MLflow failed: half a sentence, without credentials."""
+    from requests import ConnectionError as Unreachable
+    from requests import Timeout
+
+    for cause in _chain(error):
+        if isinstance(cause, Timeout):
+            return "the server does not answer in time"
+        if isinstance(cause, Unreachable):
+            return "the server cannot be reached"
+    status = _HTTP_STATUS.search(str(error))
+    if status and status[1] in ("401", "403"):
+        return (
+            f"the server refuses access ({status[1]}); check the address, and the user, password "
+            "or token in the environment (MLFLOW_TRACKING_USERNAME, ..._PASSWORD, ..._TOKEN)"
+        )
+    first = without_credentials(str(error)).strip().splitlines() or [type(error).__name__]
+    return first[0][:LENGTH].rstrip(". ")
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__

@@ -1,0 +1,122 @@
+"""The metrics that MLflow shall show: curves of the folds, means of a trial, progress of a study.
+
+All of it follows from the record alone, time stamps included.
+"""
+
+import functools
+import math
+import re
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from hsearch.folds import NUM_FOLDS
+from hsearch.results import FoldResult
+from hsearch.search.record import StudyRecord, TrialRecord
+
+T_975 = 3.182446305284263  # 97.5 % quantile of Student's t with NUM_FOLDS - 1 = 3 degrees
+KEY_LENGTH = 250
+
+
+class Point(NamedTuple):
+    """One value of a metric; `time` in milliseconds since the epoch."""
+
+    key: str
+    value: float
+    step: int
+    time: int
+
+
+def trial_points(trial: TrialRecord) -> Iterator[Point]:
+    """Yields the curves of a trial's folds and, with all folds there, their means."""
+    for fold, result in trial.folds.items():
+        yield from _fold_points(trial, fold, result)
+    if trial.state == "complete":
+        yield from _points(_summary(trial), step=0, time=milliseconds(trial.ended or trial.started))
+
+
+def study_points(record: StudyRecord) -> Iterator[Point]:
+    """Yields the state of the study after each finished trial, in the order they finished in.
+
+    The step is the number of finished trials, so the mean's curve is the best score so far.
+    """
+    finished = [(trial.ended, trial.number, trial) for trial in record.trials if trial.ended]
+    counts = dict.fromkeys(("complete", "lost", "failed"), 0)
+    folds: Counter[str] = Counter(trained=0, saved=0)
+    best: TrialRecord | None = None
+    shown: dict[str, float] = {}
+    for step, (ended, _, trial) in enumerate(sorted(finished, key=lambda f: f[:2]), start=1):
+        counts[trial.state] += 1
+        folds["trained"] += len(trial.folds)
+        folds["saved"] += NUM_FOLDS - len(trial.folds) if trial.state == "lost" else 0
+        if trial.state == "complete" and _rank(trial) > _rank(best):
+            best, shown = trial, {"best/trial": float(trial.number), **_summary(trial)}
+        values = {f"trials/{state}": float(count) for state, count in counts.items()}
+        values |= {f"folds/{kind}": float(count) for kind, count in folds.items()}
+        yield from _points({**values, **shown}, step=step, time=milliseconds(ended))
+
+
+def _rank(trial: TrialRecord | None) -> tuple[float, int]:
+    """Orders trials as `StudyRecord.best` does: by the mean, the earliest among equals."""
+    if trial is None or trial.score is None:
+        return -math.inf, 0
+    return trial.score, -trial.number
+
+
+def _fold_points(trial: TrialRecord, fold: int, result: FoldResult) -> Iterator[Point]:
+    """All curves of one fold, by epoch, as if every fold had begun together with its trial."""
+    seconds = trial.started
+    for epoch in result.history:
+        seconds += epoch.seconds
+        values = {
+            "train/loss": epoch.loss,
+            "train/seconds": epoch.seconds,
+            "train/images_per_second": epoch.images_per_second,
+            **{f"lr/{group}": rate for group, rate in epoch.lr.items()},
+            **{f"val/{name}": value for name, value in (epoch.validation or {}).items()},
+        }
+        named = {f"fold{fold}/{name}": value for name, value in values.items()}
+        yield from _points(named, step=epoch.epoch, time=milliseconds(seconds))
+    best = {f"fold{fold}/best/{name}": value for name, value in result.validation.items()}
+    best[f"fold{fold}/best/epoch"] = float(result.best_epoch)
+    yield from _points(best, step=result.best_epoch, time=milliseconds(seconds))
+
+
+def _summary(trial: TrialRecord) -> dict[str, float]:
+    """Mean, standard error and 95 % t-interval over all folds of every metric at the best epochs.
+
+    A metric that a fold lacks, or that is no number in one of them, has none.
+    """
+    folds = [result.validation for result in trial.folds.values()]
+    found: dict[str, float] = {}
+    for name in folds[0]:
+        values = [fold.get(name, math.nan) for fold in folds]
+        if not all(map(math.isfinite, values)):
+            continue
+        mean = statistics.fmean(values)
+        sem = statistics.stdev(values) / math.sqrt(NUM_FOLDS)
+        found[f"mean/val/{name}"] = mean
+        found[f"sem/val/{name}"] = sem
+        found[f"ci95_low/val/{name}"] = mean - T_975 * sem
+        found[f"ci95_high/val/{name}"] = mean + T_975 * sem
+    return found
+
+
+def _points(values: Mapping[str, float | None], *, step: int, time: int) -> Iterator[Point]:
+    """Points of all values that are numbers: MLflow would draw infinity as 1.8e308."""
+    for name, value in values.items():
+        if value is not None and math.isfinite(value):
+            yield Point(legal_key(name), value, step, time)
+
+
+@functools.lru_cache(maxsize=4096)
+def legal_key(name: str) -> str:
+    """Returns the name as MLflow accepts it for a metric, a param or a tag."""
+    parts = re.sub(r"[^A-Za-z0-9_\-. :/]", "_", name)[:KEY_LENGTH].split("/")
+    return "/".join(part for part in parts if part.strip(".")) or "_"
+
+
+def milliseconds(seconds: float) -> int:
+    """Returns a time as MLflow counts it."""
+    return round(seconds * 1000)

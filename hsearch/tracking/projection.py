@@ -1,0 +1,160 @@
+"""What MLflow shall show of a study: a pure function of its record.
+
+Because everything follows from the record, a tracker that was killed writes what is missing and
+nothing twice.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Literal
+
+from hsearch.search.record import StudyRecord, TrialRecord
+from hsearch.spec import FoldJob
+from hsearch.tracking.points import Point, legal_key, milliseconds, study_points, trial_points
+
+Status = Literal["RUNNING", "FINISHED", "KILLED", "FAILED"]
+
+STUDY = "study"
+ID_TAG = "hsearch.id"
+KEY_TAG = "hsearch.key"
+BEST = "best."
+PARAM_LENGTH = 6000
+TAG_LENGTH = 8000
+
+_STATES = {"lost": "lost in the race"}
+_STATUS: dict[str, Status] = {"complete": "FINISHED", "lost": "KILLED", "failed": "FAILED"}
+
+
+@dataclass(frozen=True)
+class RunView:
+    """One MLflow run as it shall be.
+
+    Attributes:
+        key: `STUDY`, or the number of the trial.
+        name: Shown in the UI.
+        tags: Among them `ID_TAG` and `KEY_TAG`, by which the run is found again.
+        params: By dotted name of the setting.
+        points: Of all metrics, in the order of their steps.
+        status: Of the run.
+        started: In milliseconds since the epoch.
+        ended: In milliseconds since the epoch; null while running, or where the record is silent.
+    """
+
+    key: str
+    name: str
+    tags: dict[str, str]
+    params: dict[str, str]
+    points: list[Point]
+    status: Status
+    started: int
+    ended: int | None
+
+
+def study_id(record: StudyRecord) -> str:
+    """Returns 12 hex digits that tell a study with at least one trial from all others.
+
+    Another study may bear the same name, in another storage or after this one was removed: they
+    differ in what they search or in when they began.
+    """
+    parts = [record.name, record.spec.digest(), str(round(record.trials[0].started))]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
+
+
+def experiment_name(job: FoldJob) -> str:
+    """Returns the name of the experiment that all studies of a data set share."""
+    return f"hsearch/{_data_name(job)}"
+
+
+def trial_view(record: StudyRecord, trial: TrialRecord) -> RunView:
+    """Returns the run of one trial."""
+    versions = next((fold.versions for fold in trial.folds.values()), {})
+    tags = {
+        **_common_tags(record, str(trial.number), versions),
+        "hsearch.trial": str(trial.number),
+        "hsearch.state": _STATES.get(trial.state, trial.state),
+        "hsearch.source": trial.source,
+        **({"hsearch.reason": trial.reason} if trial.reason else {}),
+    }
+    return RunView(
+        key=str(trial.number),
+        name=f"{record.name}/trial-{trial.number:03d}",
+        tags=_cut(tags, TAG_LENGTH),
+        params=_cut(_job_params(trial.job), PARAM_LENGTH),
+        points=sorted(trial_points(trial), key=lambda point: point.step),
+        status=_STATUS.get(trial.state, "RUNNING"),
+        started=milliseconds(trial.started),
+        ended=None if trial.ended is None else milliseconds(trial.ended),
+    )
+
+
+def study_view(record: StudyRecord, status: Status) -> RunView:
+    """Returns the run of the study itself, which shows the best trial so far."""
+    job, best = record.spec.job, record.best
+    knobs = {} if best is None else _texts(best.knobs, BEST)
+    params = {
+        "method": job.method.name,
+        "data": job.data,
+        "data_digest": job.data_digest,
+        "recipe": job.training.recipe,
+        "splits": job.splits,
+        "seed": str(job.seed),
+        "sampler": record.spec.sampler,
+        "race": str(record.spec.race),
+        "digest": record.spec.digest(),
+        **_texts(record.spec.space, "space."),
+    }
+    return RunView(
+        key=STUDY,
+        name=record.name,
+        tags=_cut({**_common_tags(record, STUDY, record.versions), **knobs}, TAG_LENGTH),
+        params=_cut(params, PARAM_LENGTH),
+        points=list(study_points(record)),
+        status=status,
+        started=milliseconds(record.trials[0].started),
+        ended=None,
+    )
+
+
+def _common_tags(record: StudyRecord, key: str, versions: Mapping[str, str]) -> dict[str, str]:
+    job = record.spec.job
+    return {
+        ID_TAG: study_id(record),
+        KEY_TAG: key,
+        "hsearch.study": record.name,
+        "hsearch.method": job.method.name,
+        "hsearch.data": _data_name(job),
+        **_texts(versions, "hsearch.version."),
+    }
+
+
+def _job_params(job: FoldJob) -> dict[str, str]:
+    """Every setting that decides numbers, the searched knobs among them, named as in `--set`."""
+    values = job.to_dict()
+    del values["fold"], values["method"], values["training"]
+    return {
+        **_texts(values),
+        "method": job.method.name,
+        **_texts(job.method.knobs, "method."),
+        **_texts(job.training.to_dict()),
+    }
+
+
+def _texts(values: Mapping[str, object], prefix: str = "") -> dict[str, str]:
+    """Nested values as texts by dotted name."""
+    found: dict[str, str] = {}
+    for name, value in values.items():
+        if isinstance(value, dict):
+            found |= _texts(value, f"{prefix}{name}.")
+        else:
+            found[legal_key(f"{prefix}{name}")] = str(value)
+    return found
+
+
+def _cut(texts: dict[str, str], length: int) -> dict[str, str]:
+    return {name: text[:length] for name, text in texts.items()}
+
+
+def _data_name(job: FoldJob) -> str:
+    return PurePath(job.data).stem if "/" in job.data else job.data

@@ -1,0 +1,171 @@
+"""The thread that brings MLflow up to the study's record, whenever it can."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from hsearch.search.record import StudyRecord, TrialRecord
+from hsearch.tracking.address import checked_uri, without_credentials
+from hsearch.tracking.failure import failures, reason_of
+from hsearch.tracking.projection import (
+    STUDY,
+    Status,
+    experiment_name,
+    study_id,
+    study_view,
+    trial_view,
+)
+from hsearch.tracking.writer import Writer, open_client
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+FIRST_PAUSE = 1.0
+LONGEST_PAUSE = 30.0
+
+Signature = tuple[str, int, str | None]
+
+
+class NoteRun(Protocol):
+    """Keeps the ids of MLflow runs in the record."""
+
+    def __call__(self, run_id: str, number: int | None = None) -> None:
+        """Keeps the id of a trial's run, or of the study's run without a number."""
+
+
+class Tracker:
+    """Writes a study to MLflow from a thread of its own; nothing but `close` ever waits for it.
+
+    Whatever goes wrong is tried again with growing pauses. The record remains the only truth: a
+    tracker that is killed, or never reaches its server, is made good by the next one.
+
+    Args:
+        record: Returns the study as it is now; called from the thread.
+        note_run: Called from the thread with the id of every run of the study.
+        uri: MLflow's address, see `checked_uri`.
+    """
+
+    def __init__(self, record: Callable[[], StudyRecord], note_run: NoteRun, uri: str) -> None:
+        self.uri = checked_uri(uri)
+        self._record = record
+        self._note_run = note_run
+        self._client: MlflowClient | None = None
+        self._writer: Writer | None = None
+        self._written: dict[int, Signature] = {}
+        self._study_written: tuple[Status, int] | None = None
+        self._status: Status = "RUNNING"
+        self._reason: str | None = None
+        self._awake = threading.Event()
+        self._closing = threading.Event()
+        self._abandoned = False
+        self._thread = threading.Thread(target=self._run, name="hsearch-mlflow", daemon=True)
+        self._thread.start()
+        self.wake()
+
+    def wake(self) -> None:
+        """Says that the record has grown; returns at once."""
+        self._awake.set()
+
+    def close(self, timeout: float, *, over: bool = True) -> bool:
+        """Waits until everything is written, and returns whether it was.
+
+        Args:
+            timeout: The most seconds to wait.
+            over: Whether the search is over; otherwise its run is shown as interrupted.
+        """
+        self._status = "FINISHED" if over else "KILLED"
+        self._closing.set()
+        self.wake()
+        self._thread.join(timeout)
+        self._abandoned = True
+        return not self._thread.is_alive() and self.behind is None
+
+    @property
+    def behind(self) -> str | None:
+        """What is not in MLflow yet and why, in a sentence; None where all is written."""
+        record = self._record()
+        late = sum(self._written.get(t.number) != _signature(t) for t in record.trials)
+        if not late and self._study_written == self._study_signature(record):
+            return None
+        what = f"{late} of {len(record.trials)} trials" if late else "the study's own run"
+        why = self._reason or "they are being written"
+        where = without_credentials(self.uri)
+        return f"MLflow ({where}) does not show {what} yet: {why}."
+
+    def _run(self) -> None:
+        pause = FIRST_PAUSE
+        while not self._abandoned:
+            self._awake.wait()
+            self._awake.clear()
+            closing = self._closing.is_set()
+            if self._attempt():
+                pause = FIRST_PAUSE
+                if closing:
+                    return
+                continue
+            self.wake()
+            if closing:
+                time.sleep(FIRST_PAUSE)
+            else:
+                self._closing.wait(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _attempt(self) -> bool:
+        """Brings MLflow up to the record; returns whether that worked."""
+        try:
+            self._bring_up(self._record())
+        except failures() as error:
+            self._reason = reason_of(error)
+            self._writer = None  # nobody knows what arrived
+            return False
+        except BaseException:
+            self._reason = "the thread that writes them ended by a fault"
+            raise
+        self._reason = None
+        return True
+
+    def _bring_up(self, record: StudyRecord) -> None:
+        if not record.trials:
+            self._study_written = self._study_signature(record)
+            return
+        if self._writer is None:
+            self._writer = self._connect(record)
+        writer = self._writer
+        if self._study_written is None:
+            self._note(writer.write(study_view(record, "RUNNING")), record.run_id)
+        for trial in record.trials:
+            if self._written.get(trial.number) != _signature(trial):
+                self._note(writer.write(trial_view(record, trial)), trial.run_id, trial.number)
+                self._written[trial.number] = _signature(trial)
+        signature = self._study_signature(record)
+        if self._study_written != signature:
+            writer.write(study_view(record, signature[0]))
+            writer.write_artifact(
+                "study.json", record.spec.model_dump_json(indent=2), record.spec.digest()
+            )
+            self._study_written = signature
+
+    def _connect(self, record: StudyRecord) -> Writer:
+        self._reason = self._reason or "it is being opened"
+        if self._client is None:
+            self._client = open_client(self.uri)
+        noted = {run_id for t in record.trials if (run_id := t.run_id)} | {record.run_id or ""}
+        experiment = experiment_name(record.spec.job)
+        writer = Writer(self._client, self.uri, experiment, study_id(record), noted)
+        # A server may have come back without what it was told, and a user may have deleted a run.
+        self._written = {n: done for n, done in self._written.items() if str(n) in writer}
+        if STUDY not in writer:
+            self._study_written = None
+        return writer
+
+    def _note(self, run_id: str, noted: str | None, number: int | None = None) -> None:
+        if run_id != noted:
+            self._note_run(run_id, number)
+
+    def _study_signature(self, record: StudyRecord) -> tuple[Status, int]:
+        return self._status, sum(trial.ended is not None for trial in record.trials)
+
+
+def _signature(trial: TrialRecord) -> Signature:
+    return trial.state, len(trial.folds), trial.reason
