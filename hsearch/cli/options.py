@@ -1,7 +1,6 @@
 """Options that several verbs share."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -11,8 +10,7 @@ if TYPE_CHECKING:
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
 
-_SQLITE = "sqlite:///"
-STORAGE = f"{_SQLITE}hsearch.db"
+STORAGE = "sqlite:///hsearch.db"
 
 
 def training_options(command: _Command) -> _Command:
@@ -47,21 +45,15 @@ def training_options(command: _Command) -> _Command:
 
 
 def storage_option(command: _Command) -> _Command:
-    """Adds `--storage`, which arrives as a URL."""
+    """Adds `--storage`."""
     return click.option(
         "--storage",
         default=STORAGE,
         show_default=True,
         envvar="HSEARCH_STORAGE",
         show_envvar=True,
-        callback=lambda ctx, param, value: storage_url(value),
         help="Record of the studies: an SQLite file, or any database URL.",
     )(command)
-
-
-def storage_url(given: str) -> str:
-    """Returns the URL of a database that is given as a URL or as the path of an SQLite file."""
-    return given if "://" in given else f"{_SQLITE}{Path(given).expanduser()}"
 
 
 def read_settings(texts: tuple[str, ...], epochs: int | None) -> "dict[str, Value]":

@@ -1,6 +1,7 @@
 """`hsearch studies`: what was searched, and what came of it."""
 
 import json
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import click
@@ -18,22 +19,30 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 def studies(name: str | None, storage: str, as_json: bool) -> None:
     """List the studies, or show one with its best knobs and all trials."""
-    from hsearch.search.study import Study, study_names
+    from hsearch.search.study import study_names
 
     if name is not None:
-        record = Study.load(name, storage).record()
+        record = read_record(name, storage)
         if as_json:
             click.echo(json.dumps(record.to_dict(), indent=2))
         else:
             _show(record)
         return
-    records = [Study.load(found, storage).record() for found in study_names(storage)]
+    records = [read_record(found, storage) for found in study_names(storage)]
     if as_json:
         click.echo(json.dumps([record.to_dict() for record in records], indent=2))
     elif not records:
         click.echo("No study is recorded yet; `hsearch tune --method hpl` makes one.")
     else:
         _list(records)
+
+
+def read_record(name: str, storage: str) -> "StudyRecord":
+    """Returns a study as it is recorded now."""
+    from hsearch.search.study import Study
+
+    with closing(Study.load(name, storage)) as study:
+        return study.record()
 
 
 def _list(records: "list[StudyRecord]") -> None:

@@ -84,13 +84,13 @@ def train(
 
 def find_trial(like: str, storage: str) -> "TrialRecord":
     """Returns the trial that `STUDY/NUMBER` or `STUDY/best` names."""
+    from hsearch.cli.studies import read_record
     from hsearch.errors import ConfigError, did_you_mean
-    from hsearch.search.study import Study
 
     study, slash, which = like.rpartition("/")
     if not slash or not study or not which:
         raise ConfigError(f"--like must be STUDY/NUMBER or STUDY/best, but got '{like}'.")
-    record = Study.load(study, storage).record()
+    record = read_record(study, storage)
     if which == "best":
         if record.best is None:
             raise ConfigError(

@@ -2,11 +2,11 @@
 
 import json
 import re
+import shlex
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import click
 
@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from hsearch.search.plan import StudyPlan
     from hsearch.search.record import Sampler, StudyRecord
     from hsearch.search.study import Study
-    from hsearch.tracking.mlflow import Tracker
+    from hsearch.tracking.tracker import Tracker
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _CLOSING_SECONDS = 30.0
+_LEAVING_SECONDS = 5.0
+_NO_TRACKING = "none"
 
 
 def _study_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
@@ -121,6 +123,7 @@ def tune(
     its score is the mean validation MAP@R. A knob that is set with --set is not searched.
     """
     from hsearch.search.plan import plan_study
+    from hsearch.tracking.address import checked_uri
 
     plan = plan_study(
         method=method,
@@ -134,6 +137,8 @@ def tune(
         space_file=space_file,
     )
     plan.check_workers(workers_per_fold)
+    if tracking_uri != _NO_TRACKING:
+        checked_uri(tracking_uri)
     name = name or plan.default_name
     if dry_run:
         click.echo(json.dumps(_page(plan, name, trials), indent=2))
@@ -147,14 +152,16 @@ def tune(
 def _page(plan: "StudyPlan", name: str, trials: int) -> dict[str, object]:
     """All that is known of a study before it begins."""
     from hsearch.folds import NUM_FOLDS
+    from hsearch.search.proposal import first_proposals
 
     spec = plan.spec.to_dict()
+    first = first_proposals(plan.spec.job, plan.space, {})[0]
     return {
         "study": name,
         "trials": trials,
         "folds": NUM_FOLDS,
         "space": spec.pop("space"),
-        "first": plan.published,
+        "first": {"source": first.source, "values": first.knobs},
         "start": [{"source": p.source, "values": dict(p.values)} for p in plan.space.start],
         **spec,
     }
@@ -168,15 +175,17 @@ def _search(
     from hsearch.search.lease import Lease
     from hsearch.search.study import Study
 
-    study = Study.open(name, storage, plan.spec, plan.space)
-    with Lease(study), _tracking(study, tracking_uri) as tracker:
-        record = study.record()
-        if is_over(record, options.trials):
-            click.echo(f"Study {name} has its {options.trials} trials already; nothing is trained.")
-        else:
-            with SearchProgress(record, options.trials) as progress:
-                record = run_search(study, tracker, options, progress)
-    _final_words(record, storage, tracking_uri)
+    with closing(Study.open(name, storage, plan.spec, plan.space)) as study:
+        with Lease(study, waiting=click.echo), _tracking(study, tracking_uri) as tracker:
+            record = study.record()
+            if is_over(record, options.trials):
+                click.echo(
+                    f"Study {name} has {len(record.trials)} trials; nothing is left to train."
+                )
+            else:
+                with SearchProgress(record, options.trials) as progress:
+                    run_search(study, tracker, options, progress)
+        _final_words(study.record(), storage, tracking_uri)
 
 
 def is_over(record: "StudyRecord", trials: int) -> bool:
@@ -187,18 +196,18 @@ def is_over(record: "StudyRecord", trials: int) -> bool:
 @contextmanager
 def _tracking(study: "Study", uri: str) -> "Iterator[Tracker | None]":
     """Projects the study to MLflow as long as it runs, and says at the end if that is behind."""
-    if uri == "none":
+    if uri == _NO_TRACKING:
         yield None
         return
-    from hsearch.tracking.mlflow import Tracker
+    from hsearch.tracking.tracker import Tracker
 
     tracker = Tracker(study.record, study.note_run, uri)
-    tracker.start()
+    over = False
     try:
         yield tracker
+        over = True
     finally:
-        tracker.wake()
-        tracker.close(_CLOSING_SECONDS)
+        tracker.close(_CLOSING_SECONDS if over else _LEAVING_SECONDS, over=over)
         if tracker.behind is not None:
             click.echo(f"hsearch: warning: {tracker.behind}", err=True)
 
@@ -206,25 +215,22 @@ def _tracking(study: "Study", uri: str) -> "Iterator[Tracker | None]":
 def _final_words(record: "StudyRecord", storage: str, tracking_uri: str) -> None:
     """Prints the result and what can be done with it."""
     from hsearch.cli.study_words import print_result
+    from hsearch.search.storage import storage_url
 
     click.echo()
     print_result(record)
-    where = "" if storage == STORAGE else f" --storage {_without_password(storage)}"
+    shown = storage_url(storage).render_as_string(hide_password=True)
+    where = "" if storage == STORAGE else f" --storage {shlex.quote(shown)}"
     lines = [
         ("All trials", f"hsearch studies {record.name}{where}"),
-        ("Record", f"optuna-dashboard {_without_password(storage)}"),
+        ("Record", f"optuna-dashboard {shlex.quote(shown)}"),
     ]
     if record.best is not None:
         lines.insert(0, ("Train it again", f"hsearch train --like {record.name}/best{where}"))
-    if tracking_uri != "none":
-        from hsearch.tracking.mlflow import ui_command
+    if tracking_uri != _NO_TRACKING:
+        from hsearch.tracking.address import ui_command
 
         lines.append(("MLflow", ui_command(tracking_uri)))
     click.echo()
     for what, command in lines:
         click.echo(f"{what + ':':<16}{command}")
-
-
-def _without_password(url: str) -> str:
-    password = urlsplit(url).password
-    return url.replace(f":{password}@", ":***@") if password else url

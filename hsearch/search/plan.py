@@ -9,16 +9,14 @@ from hsearch.data.library import open_data
 from hsearch.data.splits import store_splits
 from hsearch.errors import ConfigError
 from hsearch.folds import Splits
-from hsearch.methods import load_method
 from hsearch.search.domain import Choices, KnobRange, StartPoint
+from hsearch.search.proposal import value_in
 from hsearch.search.record import Sampler, StudySpec
+from hsearch.search.settings import searchable_settings
 from hsearch.search.space import SearchSpace, load_space
-from hsearch.spec import FoldJob, KnobValue
-from hsearch.training.optimizer import learning_rates
+from hsearch.spec import KnobValue
 from hsearch.training.resolve import resolve_job
 from hsearch.yaml_file import Value
-
-_RATE = "optimizer.lr."
 
 
 @dataclass(frozen=True)
@@ -40,16 +38,6 @@ class StudyPlan:
         job = self.spec.job
         data = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(job.data).stem)
         return f"{data}-{job.method.name}-{self.spec.digest()[:6]}"
-
-    @property
-    def published(self) -> dict[str, KnobValue]:
-        """The searched knobs of trial 0: published values, and the recipe's where there are none.
-
-        A knob whose condition does not hold is absent.
-        """
-        values = {knob.name: value_in(self.spec.job, knob.name) for knob in self.space.knobs}
-        known = {**self.space.published, **{n: v for n, v in values.items() if v is not None}}
-        return {k.name: known[k.name] for k in self.space.knobs if k.is_active(known)}
 
     def check_workers(self, workers: int) -> None:
         """Raises if any batch that the study may draw cannot be shared by so many workers."""
@@ -97,7 +85,8 @@ def plan_study(
     )
     folds = store_splits(open_data(job.data), splits).folds
     whole = load_space(method, space_file).for_classes(min(len(fold.train) for fold in folds))
-    space = without(whole, {key: value_in(job, key) for key in settings})
+    searchable = searchable_settings(method)
+    space = without(whole, {key: value_in(job, key) for key in settings if key in searchable})
     if not space.knobs:
         raise ConfigError(
             f"A search needs a knob to search, but all knobs of {method} are set; leave a --set "
@@ -114,7 +103,7 @@ def without(space: SearchSpace, fixed: Mapping[str, KnobValue | None]) -> Search
 
     Args:
         space: The whole space.
-        fixed: Values by dotted key; None for a setting that is no knob.
+        fixed: Values by dotted key; None for a setting that is switched off.
     """
     values = {name: value for name, value in fixed.items() if value is not None}
     published = {**space.published, **values}
@@ -139,17 +128,3 @@ def describe(knob: KnobRange) -> str:
     when = (f"{name} = {' or '.join(map(str, v))}" for name, v in knob.when.items())
     condition = ", ".join(when)
     return f"{knob.domain}; when {condition}" if condition else str(knob.domain)
-
-
-def value_in(job: FoldJob, key: str) -> KnobValue | None:
-    """Returns the job's value of a dotted setting; None where that is no single value."""
-    section, *inner = key.split(".")
-    if section == "method":
-        return job.method.knobs[".".join(inner)]
-    if key.startswith(_RATE):
-        rates = learning_rates(job.training.optimizer, load_method(job.method.name))
-        return rates[key.removeprefix(_RATE)]
-    value: object = job.training.to_dict()[section]
-    for part in inner:
-        value = value[part] if isinstance(value, dict) else None
-    return value if isinstance(value, bool | int | float | str) else None

@@ -3,11 +3,9 @@
 import pytest
 
 from hsearch.errors import ConfigError
-from hsearch.methods import load_method
 from hsearch.search.domain import Choices, Interval, KnobRange
 from hsearch.search.plan import describe, plan_study, without
 from hsearch.search.space import load_space
-from hsearch.training.optimizer import learning_rates
 
 
 @pytest.fixture
@@ -34,21 +32,11 @@ def test_a_plan_searches_the_methods_space_for_the_datas_classes(plan):
     assert made.spec.job.fold == 0
 
 
-def test_the_first_trial_has_published_values_and_the_recipes_rates(plan):
-    made = plan("proxy_nca")
-    rates = learning_rates(made.spec.job.training.optimizer, load_method("proxy_nca"))
-    assert made.published == {
-        "method.scale": made.spec.job.method.knobs["scale"],
-        "optimizer.lr.proxies": rates["proxies"],
-    }
-
-
 def test_a_knob_that_is_set_is_not_searched_and_decides_conditions(plan):
     made = plan(settings={"method.base": "proxy_nca"})
     assert "method.base" not in made.spec.space
     assert "method.fine_margin" not in made.spec.space, "it matters for proxy_anchor alone"
     assert made.spec.job.method.knobs["base"] == "proxy_nca"
-    assert "method.base" not in made.published
 
 
 def test_start_points_that_contradict_what_is_set_are_dropped():

@@ -1,0 +1,102 @@
+"""`hsearch studies`: what is recorded, in tables and as JSON."""
+
+import json
+from contextlib import closing
+
+import pytest
+from click.testing import CliRunner
+
+from hsearch.cli.main import main
+from hsearch.search.plan import plan_study
+from hsearch.search.record import StudyRecord
+from hsearch.search.study import Study
+from tests.search.made_results import made_result
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HSEARCH_STORAGE", raising=False)
+
+
+@pytest.fixture
+def recorded(toy_store):
+    """Two studies: `a` with a trial done, one lost, one failed and one running; `b` is better."""
+
+    def record(name, method, scores):
+        plan = plan_study(method=method, data=str(toy_store.path), recipe="small", settings={})
+        with closing(Study.open(name, "hsearch.db", plan.spec, plan.space)) as study:
+            for folds in scores:
+                trial = study.propose()
+                for fold, score in enumerate(folds):
+                    job = trial.job.model_copy(update={"fold": fold})
+                    study.record_fold(trial.number, made_result(job, score))
+                if not folds:
+                    study.fail(trial.number, "The loss was nan.")
+
+    record("a", "proxy_nca", [[0.5, 0.6, 0.5, 0.6], [0.1], [], [0.55]])
+    record("b", "hpl", [[0.6, 0.7, 0.6, 0.7]])
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, ["studies", *arguments])
+
+
+def table(*arguments) -> list[str]:
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return [" ".join(line.split()) for line in result.stdout.splitlines()]
+
+
+def test_the_list_is_a_leaderboard(recorded):
+    lines = table()
+    first, second = (line.split() for line in lines[1:3])
+    assert (first[0], first[1]) == ("b", "hpl")
+    assert lines[1].endswith("0.6500 +- 0.0289 1 done 4 / 0")
+    assert (second[0], second[1]) == ("a", "proxy_nca")
+    assert lines[2].endswith(
+        "0.5500 +- 0.0289 1 done, 1 running, 1 lost in the race, 1 failed 6 / 3"
+    )
+
+
+def test_one_study_shows_spec_best_and_trials(recorded):
+    lines = table("a")
+    assert lines[0] == "Study a"
+    assert "sampler tpe, with race" in lines
+    assert "searched method.scale 1 to 64, log" in lines
+    assert "Best: trial 0 (published), MAP@R 0.5500 +- 0.0289" in lines
+    assert "0.5000 0.6000 0.5000 0.6000 0.5500 0.0289" in lines
+    assert any("the race saved 3" in line for line in lines)
+    assert "Trial 2 failed: The loss was nan." in lines
+    assert "0 0.5500 +- 0.0289 0.5000 0.6000 0.5000 0.6000 done published" in lines
+    assert any(line.startswith("1 - 0.1000 lost in the race after fold 0: 0.4") for line in lines)
+    assert any(line.startswith("2 - failed: The loss was nan.") for line in lines)
+    assert any(line.startswith("3 - 0.5500 running") for line in lines)
+
+
+def test_json_is_the_record(recorded):
+    record = StudyRecord.from_dict(json.loads(run("a", "--json").stdout))
+    with closing(Study.load("a", "hsearch.db")) as study:
+        assert record == study.record()
+    assert [page["name"] for page in json.loads(run("--json").stdout)] == ["a", "b"]
+
+
+def test_an_unknown_study_is_answered_with_the_nearest(recorded):
+    result = run("aa")
+    assert result.exit_code == 2
+    assert "Did you mean 'a'?" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [[], ["a"]])
+def test_a_missing_storage_is_a_sentence_and_not_made(tmp_path, arguments):
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("hsearch: error: There is no storage ")
+    assert result.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_storage_comes_from_the_environment_too(recorded, tmp_path, monkeypatch):
+    monkeypatch.chdir("/")
+    monkeypatch.setenv("HSEARCH_STORAGE", str(tmp_path / "hsearch.db"))
+    assert len(table()) >= 3

@@ -1,0 +1,196 @@
+"""`hsearch tune` up to the cluster: here a stand-in for it that records made scores at once."""
+
+import json
+import sys
+import types
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from hsearch.cli.main import main
+from hsearch.folds import NUM_FOLDS
+from hsearch.search.study import Study, study_names
+from tests.search.made_results import made_result
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    trials: int
+    address: str | None
+    workers_per_fold: int
+    cpus_per_worker: int | None
+    groups: int | None
+    folder: Path
+
+
+def search_at_once(study, tracker, options, watch):
+    """Every trial does a little worse than the one before, so that the race ends it early."""
+    watch.said("1 group of 1 worker")
+    while len(study.record().trials) < options.trials:
+        trial = study.propose()
+        watch.trial(trial)
+        for fold in range(NUM_FOLDS):
+            job = trial.job.model_copy(update={"fold": fold})
+            score = 0.6 + 0.01 * fold - 0.2 * trial.number
+            trial = study.record_fold(trial.number, made_result(job, score))
+            watch.trial(trial)
+            if trial.state != "running":
+                break
+        if tracker is not None:
+            tracker.wake()
+    return study.record()
+
+
+@pytest.fixture
+def tune(toy_store, tmp_path, monkeypatch):
+    """Runs `hsearch tune` on the toy data in a folder of its own, without MLflow."""
+    cluster = types.ModuleType("hsearch.cluster.run")
+    cluster.SearchOptions = SearchOptions  # type: ignore[attr-defined]
+    cluster.run_search = search_at_once  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "hsearch.cluster.run", cluster)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HSEARCH_STORAGE", raising=False)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+
+    def run(*arguments: str, method: str = "proxy_nca", data: str = str(toy_store.path)):
+        given = ["tune", "--method", method, "--data", data]
+        quiet = [] if "--tracking-uri" in arguments else ["--tracking-uri", "none"]
+        return CliRunner().invoke(main, [*given, *quiet, *arguments])
+
+    return run
+
+
+def test_a_search_is_told_and_recorded(tune):
+    result = tune("--trials", "3", "--study", "mine")
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("Study mine: proxy_nca on ")
+    assert lines[1] == "1 group of 1 worker"
+    assert lines[2].startswith("trial 0  fold 0  MAP@R 0.6000")
+    assert any(line.startswith("trial 1  lost in the race after fold 0: ") for line in lines)
+    assert "Best: trial 0 (published), MAP@R 0.6150 +- 0.0065" in result.stdout
+    assert "the race saved 6" in result.stdout
+    assert "hsearch train --like mine/best\n" in result.stdout
+    assert "optuna-dashboard sqlite:///hsearch.db\n" in result.stdout
+    assert "MLflow" not in result.stdout
+    assert study_names("hsearch.db") == ["mine"]
+
+
+def test_the_same_command_continues_and_more_trials_extend(tune):
+    first = tune("--trials", "2")
+    (name,) = study_names("hsearch.db")
+    assert name.startswith("toy-proxy_nca-")
+    again = tune("--trials", "2")
+    assert f"Study {name} has 2 trials; nothing is left to train." in again.stdout
+    assert "Best: trial 0" in again.stdout
+    more = tune("--trials", "4")
+    assert (first.exit_code, again.exit_code, more.exit_code) == (0, 0, 0)
+    assert "2 of them recorded already" in more.stdout
+    assert "trial 0  fold" not in more.stdout
+    assert len(Study.load(name, "hsearch.db").record().trials) == 4
+    assert study_names("hsearch.db") == [name]
+
+
+def test_other_settings_under_the_same_name_are_refused(tune):
+    tune("--trials", "1", "--study", "mine")
+    result = tune("--trials", "1", "--study", "mine", "--seed", "7")
+    assert result.exit_code == 2
+    assert "seed" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_knob_that_is_set_is_fixed(tune):
+    tune("--trials", "2", "--study", "mine", "--set", "method.scale=5")
+    record = Study.load("mine", "hsearch.db").record()
+    assert {trial.job.method.knobs["scale"] for trial in record.trials} == {5.0}
+    assert all("method.scale" not in trial.knobs for trial in record.trials)
+
+
+def test_an_own_space_is_the_whole_space(tune, tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text("knobs:\n  method.scale: {low: 1.0, high: 2.0}\n")
+    result = tune("--space", str(file), "--dry-run")
+    page = json.loads(result.stdout)
+    assert page["space"] == {"method.scale": "1 to 2"}
+    assert page["first"]["values"] == {"method.scale": 2.0}, "the nearest to the published value"
+
+
+def test_dry_run_tells_everything_and_touches_nothing(tune, tmp_path):
+    result = tune("--dry-run", "--epochs", "3", "--sampler", "random", "--no-race", method="hpl")
+    assert result.exit_code == 0, result.output
+    page = json.loads(result.stdout)
+    assert (page["trials"], page["folds"], page["sampler"], page["race"]) == (
+        50,
+        4,
+        "random",
+        False,
+    )
+    assert page["job"]["training"]["schedule"]["epochs"] == 3
+    assert page["space"]["method.fine_margin"].endswith("when method.base = proxy_anchor")
+    assert page["first"]["values"].keys() <= page["space"].keys()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--set", "method.scal=3"], "Did you mean 'scale'"),
+        (["--set", "method.scale=3", "--set", "optimizer.lr.proxies=1"], "all knobs of proxy_nca"),
+        (["--workers-per-fold", "3"], "multiple of --workers-per-fold"),
+        (["--recipe", "smal"], "Unknown recipe 'smal'"),
+        (["--space", "no.yaml"], "'no.yaml' does not exist"),
+        (["--study", "a/b"], "letters, digits"),
+        (["--sampler", "grid"], "'grid' is not one of"),
+        (["--tracking-uri", "file:///x"], "MLflow's address cannot be"),
+        (["--storage", "no/such/folder.db"], "does not exist"),
+        (["--epochs", "2", "--set", "schedule.epochs=3"], "given twice"),
+    ],
+)
+def test_wrong_input_is_a_sentence_before_anything_starts(tune, tmp_path, arguments, sentence):
+    result = tune(*arguments)
+    assert result.exit_code == 2, result.output
+    assert sentence in result.stderr
+    assert "Traceback" not in result.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unknown_methods_and_data_are_answered_with_the_nearest(tune):
+    assert "Did you mean 'proxy_nca'?" in tune(method="proxy_nc").stderr
+    assert "glyphs" in tune(data="glyph").stderr
+
+
+def test_an_interrupt_keeps_the_record_and_says_so(tune, monkeypatch):
+    def interrupted(study, tracker, options, watch):
+        search_at_once(study, tracker, SearchOptions(1, None, 1, None, None, Path()), watch)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules["hsearch.cluster.run"], "run_search", interrupted)
+    result = tune("--trials", "2", "--study", "mine")
+    assert result.exit_code == 130
+    assert "Run the same command again to go on" in " ".join(result.stdout.split())
+    monkeypatch.setattr(sys.modules["hsearch.cluster.run"], "run_search", search_at_once)
+    again = tune("--trials", "2", "--study", "mine")
+    assert "1 of them recorded already" in again.stdout
+
+
+def test_passwords_are_not_printed(tune, monkeypatch):
+    from hsearch.cli import tune as module
+    from tests.cli.made_studies import made_record
+
+    printed: list[str] = []
+    monkeypatch.setattr(module.click, "echo", lambda text="", **_: printed.append(text))
+    module._final_words(made_record(), "postgresql://me:secret@db/studies", "none")
+    assert "secret" not in "".join(printed)
+    assert "me:***@db/studies" in "".join(printed)
+
+
+def test_the_study_appears_in_mlflow(tune, tmp_path):
+    result = tune("--trials", "2", "--study", "mine", "--tracking-uri", "sqlite:///mlflow.db")
+    assert result.exit_code == 0, result.output
+    assert "warning" not in result.stderr
+    assert "mlflow ui --backend-store-uri" in result.stdout
+    record = Study.load("mine", "hsearch.db").record()
+    assert record.run_id is not None
+    assert all(trial.run_id for trial in record.trials)
