@@ -185,7 +185,7 @@ def _search(
             else:
                 with SearchProgress(record, options.trials) as progress:
                     run_search(study, tracker, options, progress)
-        _final_words(study.record(), storage, tracking_uri)
+        final_words(study.record(), storage, tracking_uri)
 
 
 def is_over(record: "StudyRecord", trials: int) -> bool:
@@ -212,7 +212,7 @@ def _tracking(study: "Study", uri: str) -> "Iterator[Tracker | None]":
             click.echo(f"hsearch: warning: {tracker.behind}", err=True)
 
 
-def _final_words(record: "StudyRecord", storage: str, tracking_uri: str) -> None:
+def final_words(record: "StudyRecord", storage: str, tracking_uri: str) -> None:
     """Prints the result and what can be done with it."""
     from hsearch.cli.study_words import print_result
     from hsearch.search.storage import storage_url

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 
 import pytest
 import timm
@@ -13,7 +14,13 @@ from click.testing import CliRunner
 from safetensors.torch import save_file
 
 from hsearch.cli.main import main
+from hsearch.search.plan import plan_study
+from hsearch.search.study import Study
 from hsearch.training.checkpoint import read_notes
+from hsearch.training.launch import train_locally
+from hsearch.training.loop import Report
+from hsearch.training.resolve import parse_setting
+from tests.search.made_results import made_result
 
 TINY = [
     *("--set", "image.resize=16", "--set", "image.crop=16", "--set", "model.embedding_dim=16"),
@@ -123,6 +130,71 @@ def test_evaluate_without_a_run_is_a_sentence(tmp_path):
     result = hsearch("evaluate", tmp_path)
     assert result.exit_code == 2
     assert "not a folder that `hsearch train` has written" in result.output
+
+
+@pytest.fixture(scope="module")
+def study(toy_store, tmp_path_factory):
+    """A study whose trial 0 has a real result of fold 1 and made ones elsewhere; trial 1 runs."""
+    given = [text for text in TINY if text != "--set"]
+    settings = {**dict(parse_setting(text) for text in given), "schedule.epochs": 2}
+    plan = plan_study(
+        method="proxy_nca", data=str(toy_store.path), recipe="small", settings=settings, seed=5
+    )
+    folder = tmp_path_factory.mktemp("study")
+    storage = str(folder / "studies.db")
+    with closing(Study.open("mine", storage, plan.spec, plan.space)) as record:
+        trial = record.propose()
+        for fold in range(4):
+            job = trial.job.model_copy(update={"fold": fold})
+            if fold == 1:
+                result = train_locally(job, Report(), folder / "recorded")
+            else:
+                result = made_result(job, 0.123456)
+            record.record_fold(trial.number, result)
+        record.propose()
+    return storage
+
+
+@pytest.mark.parametrize("which", ["best", "0"])
+def test_like_trains_a_recorded_trial_again_with_the_same_score(study, tmp_path, which):
+    out = tmp_path / "again"
+    result = hsearch(
+        "train", "--like", f"mine/{which}", "--storage", study, "--fold", 1, "--out", out
+    )
+    assert result.exit_code == 0, result.output
+    assert "The score is exactly the recorded one of trial 0." in result.output
+    job = json.loads((out / "job.json").read_text())
+    assert (job["seed"], job["fold"], job["method"]["name"]) == (5, 1, "proxy_nca")
+
+
+def test_like_tells_another_score_and_what_it_was_recorded_with(study, tmp_path):
+    result = hsearch("train", "--like", "mine/0", "--storage", study, "--out", tmp_path / "again")
+    assert result.exit_code == 0, result.output
+    words = " ".join(result.output.split())
+    assert "differs from the recorded 0.1235 of trial 0 by" in words
+    assert "recorded with torch 2.15.0" in words or "rounds otherwise" in words
+    other = hsearch("train", "--like", "mine/1", "--storage", study, "--out", tmp_path / "other")
+    assert "The study has no score of trial 1 on fold 0." in other.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--like", "mine"], "must be STUDY/NUMBER or STUDY/best"),
+        (["--like", "mine/2"], "has no trial '2'; valid names: 0, 1, best."),
+        (["--like", "mini/best"], "Did you mean 'mine'?"),
+        (["--like", "mine/best", "--epochs", "3"], "so --epochs is decided already"),
+        (["--like", "mine/best", "--seed", "0"], "so --seed is decided already"),
+        (["--like", "mine/best", "--method", "hpl"], "so --method is decided already"),
+        (["--like", "mine/best", "--set", "method.scale=1"], "so --set is decided already"),
+        ([], "--method NAME, or --like STUDY/TRIAL"),
+    ],
+)
+def test_like_refuses_what_cannot_be(arguments, sentence, study, tmp_path):
+    result = hsearch("train", *arguments, "--storage", study, "--out", tmp_path / "again")
+    assert result.exit_code == 2, result.output
+    assert sentence in result.output
+    assert not (tmp_path / "again").exists()
 
 
 @pytest.mark.parametrize("workers", [1, 2])

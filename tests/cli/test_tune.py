@@ -10,8 +10,10 @@ import pytest
 from click.testing import CliRunner
 
 from hsearch.cli.main import main
+from hsearch.cli.tune import final_words
 from hsearch.folds import NUM_FOLDS
 from hsearch.search.study import Study, study_names
+from tests.cli.made_studies import made_record
 from tests.search.made_results import made_result
 
 
@@ -175,15 +177,11 @@ def test_an_interrupt_keeps_the_record_and_says_so(tune, monkeypatch):
     assert "1 of them recorded already" in again.stdout
 
 
-def test_passwords_are_not_printed(tune, monkeypatch):
-    from hsearch.cli import tune as module
-    from tests.cli.made_studies import made_record
-
-    printed: list[str] = []
-    monkeypatch.setattr(module.click, "echo", lambda text="", **_: printed.append(text))
-    module._final_words(made_record(), "postgresql://me:secret@db/studies", "none")
-    assert "secret" not in "".join(printed)
-    assert "me:***@db/studies" in "".join(printed)
+def test_passwords_are_not_printed(capsys):
+    final_words(made_record(), "postgresql://me:secret@db/studies", "none")
+    printed = capsys.readouterr().out
+    assert "secret" not in printed
+    assert "me:***@db/studies" in printed
 
 
 def test_the_study_appears_in_mlflow(tune, tmp_path):
