@@ -36,12 +36,12 @@ class TrialReader:
         self._jobs: dict[int, FoldJob] = {}
         self._folds: dict[tuple[int, int], FoldResult] = {}
 
-    def read(self, trial: FrozenTrial, run_id: str | None = None) -> TrialRecord:
-        """Returns a trial, with the MLflow run that the study knows for it."""
+    def read(self, trial: FrozenTrial) -> TrialRecord:
+        """Returns a trial without its MLflow run, which only the study knows."""
         record = self._ended.get(trial.number) or self._read(trial)
         if record.state != "running":
             self._ended[trial.number] = record
-        return record if run_id is None else record.model_copy(update={"run_id": run_id})
+        return record
 
     def _read(self, trial: FrozenTrial) -> TrialRecord:
         number, notes = trial.number, trial.user_attrs
@@ -50,7 +50,7 @@ class TrialReader:
         for fold in range(NUM_FOLDS):
             if f"fold{fold}" in notes and (number, fold) not in self._folds:
                 self._folds[number, fold] = FoldResult.from_dict(notes[f"fold{fold}"])
-        folds = {fold: result for (of, fold), result in self._folds.items() if of == number}
+        folds = [fold for fold in range(NUM_FOLDS) if (number, fold) in self._folds]
         why = notes.get(LOST) or notes.get(FAILED) or {}
         assert trial.datetime_start is not None
         return TrialRecord(
@@ -59,7 +59,7 @@ class TrialReader:
             source=notes["source"],
             knobs=trial.params,
             job=self._jobs[number],
-            folds=dict(sorted(folds.items())),
+            folds={fold: self._folds[number, fold] for fold in folds},
             reason=why.get("reason") if trial.state.is_finished() else None,
             started=trial.datetime_start.timestamp(),
             ended=trial.datetime_complete.timestamp() if trial.datetime_complete else None,

@@ -13,6 +13,8 @@ from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from hsearch.errors import ConfigError, HsearchError
 
+optuna.logging.set_verbosity(optuna.logging.ERROR)  # it would tell of every trial
+
 SECONDS_TO_WAIT = 60  # for another process's transaction on a SQLite file
 
 
@@ -29,7 +31,6 @@ class Storage:
         self.shown = _shown(self.url)
         if self.url.get_backend_name() == "sqlite":
             _check_file(Path(self.url.database or ""), create)
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
         with self._opening():
             self._database = RDBStorage(
                 self.url.render_as_string(hide_password=False),

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
+from hsearch.errors import ConfigError
 from hsearch.folds import NUM_FOLDS
 from hsearch.results import FoldResult
 from hsearch.search.lease import driver_lives
@@ -54,6 +55,8 @@ class Study:
         self._proposer = proposer
         self._lock = threading.RLock()
         self._reader = TrialReader()
+        # The trials as the one driver knows them, who need not read what it has written.
+        self._known: dict[int, TrialRecord] = {}
         with self._held():
             self._id = self._optuna.get_study_id_from_name(name)
             self.spec = StudySpec.from_dict(self._attributes()["spec"])
@@ -97,7 +100,7 @@ class Study:
         """Records the next trial as running, whole in one transaction, and returns it."""
         assert self._proposer is not None, "a study that was loaded only for reading"
         with self._held():
-            trials = self._frozen()
+            trials = self._stored()
             proposal = self._proposer.propose(trials)
             trial = create_trial(
                 state=TrialState.RUNNING,
@@ -107,7 +110,9 @@ class Study:
                 system_attrs=dict(proposal.system_attrs),
             )
             self._optuna.create_new_trial(self._id, trial)
-            return self._trial(len(trials))
+            trial.number = len(trials)
+            self._known[trial.number] = self._reader.read(trial)
+            return self._known[trial.number]
 
     def record_fold(self, number: int, result: FoldResult) -> TrialRecord:
         """Records a fold's result and decides what becomes of the trial.
@@ -128,18 +133,18 @@ class Study:
             if not math.isfinite(result.score):
                 return self.fail(number, f"The score of fold {fold} is {result.score}.")
             self._optuna.set_trial_user_attr(self._key(number), f"fold{fold}", result.to_dict())
-            self._decide(number)
-            return self._trial(number)
+            folds = dict(sorted({**trial.folds, fold: result}.items()))
+            self._known[number] = trial.model_copy(update={"folds": folds})
+            self._decide(number, reported=_contiguous(trial.folds))
+            return self._known[number]
 
     def fail(self, number: int, reason: str) -> TrialRecord:
         """Ends a running trial as failed."""
         with self._held():
-            trial = self._trial(number)
-            if trial.state != "running":
-                return trial
-            self._optuna.set_trial_user_attr(self._key(number), FAILED, {"reason": reason})
-            self._end(number, TrialState.FAIL)
-            return self._trial(number)
+            if self._trial(number).state == "running":
+                self._optuna.set_trial_user_attr(self._key(number), FAILED, {"reason": reason})
+                self._end(number, TrialState.FAIL)
+            return self._known[number]
 
     def note_run(self, run_id: str, number: int | None = None) -> None:
         """Notes the MLflow run of a trial, or of the study."""
@@ -149,11 +154,17 @@ class Study:
         """Returns the study as it is now."""
         with self._held():
             attributes = self._attributes()
+            if self._proposer is None:  # another process may be writing
+                trials = [self._reader.read(trial) for trial in self._stored()]
+            else:
+                trials = list(self._known.values())
             runs = {int(k.split(".")[1]): v for k, v in attributes.items() if "mlflow_run." in k}
             return StudyRecord(
                 name=self.name,
                 spec=self.spec,
-                trials=tuple(self._reader.read(t, runs.get(t.number)) for t in self._frozen()),
+                trials=tuple(
+                    trial.model_copy(update={"run_id": runs.get(trial.number)}) for trial in trials
+                ),
                 run_id=attributes.get("mlflow_run"),
                 versions=attributes.get("versions", {}),
             )
@@ -172,20 +183,27 @@ class Study:
         """Begins a driver's work: completes what a killed one left half-recorded."""
         with self._held():
             self.set_attribute("versions", package_versions())
-            for trial in self._frozen():
+            stored = self._stored()
+            self._known = {trial.number: self._reader.read(trial) for trial in stored}
+            for trial in stored:
                 if trial.state == TrialState.RUNNING and FAILED in trial.user_attrs:
                     self._end(trial.number, TrialState.FAIL)
                 elif trial.state == TrialState.RUNNING and _is_undecided(trial):
-                    self._decide(trial.number)
+                    self._decide(trial.number, reported=len(trial.intermediate_values))
 
-    def _decide(self, number: int) -> None:
-        """Writes what follows from a running trial's folds."""
-        trial = self._trial(number)
-        scores = [trial.folds[fold].score for fold in range(_contiguous(trial.folds))]
-        complete = len(trial.folds) == NUM_FOLDS
+    def _decide(self, number: int, reported: int) -> None:
+        """Writes what follows from a running trial's folds.
+
+        Args:
+            number: Of the trial.
+            reported: How many intermediate values are stored; that of a fold is stored only after
+                the race was asked, so that a fold without one is known to be undecided.
+        """
+        folds = self._known[number].folds
+        scores = [folds[fold].score for fold in range(_contiguous(folds))]
+        complete = len(scores) == NUM_FOLDS
         lost = not complete and self.spec.race and bool(scores) and self._loses(number, scores)
-        reported = self._optuna.get_trial(self._key(number)).intermediate_values
-        for step in range(len(reported), len(scores)):
+        for step in range(reported, len(scores)):
             mean = statistics.fmean(scores[: step + 1])
             self._optuna.set_trial_intermediate_value(self._key(number), step, mean)
         if complete:
@@ -195,7 +213,7 @@ class Study:
 
     def _loses(self, number: int, scores: list[float]) -> bool:
         """Asks the race, and notes the reason for which the trial loses."""
-        complete = [t for t in self._read_all() if t.state == "complete"]
+        complete = [t for t in self._known.values() if t.state == "complete"]
         best = max(complete, key=lambda t: (t.score or 0.0, -t.number), default=None)
         if best is None or best.score is None:
             return False
@@ -208,14 +226,16 @@ class Study:
     def _end(self, number: int, state: TrialState, value: float | None = None) -> None:
         values = None if value is None else [value]
         self._optuna.set_trial_state_values(self._key(number), state, values)
+        self._known[number] = self._reader.read(self._optuna.get_trial(self._key(number)))
 
     def _trial(self, number: int) -> TrialRecord:
-        return self._reader.read(self._optuna.get_trial(self._key(number)))
+        if number not in self._known:
+            raise ConfigError(
+                f"The study '{self.name}' has no trial {number}, but {len(self._known)} trials."
+            )
+        return self._known[number]
 
-    def _read_all(self) -> list[TrialRecord]:
-        return [self._reader.read(trial) for trial in self._frozen()]
-
-    def _frozen(self) -> list[FrozenTrial]:
+    def _stored(self) -> list[FrozenTrial]:
         return self._optuna.get_all_trials(self._id, deepcopy=False)
 
     def _key(self, number: int) -> int:
