@@ -1,48 +1,12 @@
 """Records of a made-up study, exactly the same in every process that asks for them."""
 
-import random
-from typing import Any
-
 from hsearch.folds import NUM_FOLDS
-from hsearch.recipes import load_recipe
-from hsearch.results import EpochRecord, FoldResult
 from hsearch.search.record import StudyRecord, StudySpec, TrialRecord, TrialState
-from hsearch.spec import FoldJob, MethodSpec
+from hsearch.training.resolve import with_knobs
+from tests.search.made_results import made_job, made_result
 
 START = 1_800_000_000.0
-METRICS = ("map_at_r", "r_precision", "recall_at_1", "level0/map_at_r")
-
-
-def made_job(data: str = "glyphs", **knobs: Any) -> FoldJob:
-    method = MethodSpec(name="hpl", knobs={"base": "proxy_anchor", "num_coarse": 4, **knobs})
-    return FoldJob(
-        data=data, data_digest="d" * 12, method=method, training=load_recipe("small"), seed=3
-    )
-
-
-def made_result(job: FoldJob, score: float, epochs: int = 2) -> FoldResult:
-    rng = random.Random(f"{job.digest()} {score}")
-    history = [
-        EpochRecord(
-            epoch=epoch,
-            loss=1.0 / epoch if epoch else None,
-            seconds=0.5 + rng.random(),
-            images_per_second=100.0 if epoch else None,
-            lr={"backbone": 0.01, "proxies": 0.03},
-            validation={name: score * epoch / epochs for name in METRICS},
-        )
-        for epoch in range(epochs + 1)
-    ]
-    return FoldResult(
-        job=job,
-        score=score,
-        best_epoch=epochs,
-        validation=dict.fromkeys(METRICS, score),
-        untrained=dict.fromkeys(METRICS, 0.0),
-        history=tuple(history),
-        stopped="epochs",
-        versions={"torch": "2.15", "hsearch": "0.1"},
-    )
+JOB = made_job("hpl")
 
 
 def made_trial(
@@ -53,17 +17,17 @@ def made_trial(
     epochs: int = 2,
     reason: str | None = None,
 ) -> TrialRecord:
-    job = made_job(num_coarse=4 + number)
+    knobs = {"method.num_coarse": 4 + number}
     folds = {
-        fold: made_result(job.model_copy(update={"fold": fold}), score, epochs)
+        fold: made_result(with_knobs(JOB, knobs, fold), score, epochs)
         for fold, score in enumerate(scores)
     }
     return TrialRecord(
         number=number,
         state=state,
         source="published" if number == 0 else "tpe",
-        knobs={"method.num_coarse": 4 + number},
-        job=job,
+        knobs=dict(knobs),
+        job=with_knobs(JOB, knobs),
         folds=folds,
         reason=reason,
         started=START + 100 * number,
@@ -72,26 +36,27 @@ def made_trial(
 
 
 def made_study(*trials: TrialRecord, name: str = "hpl-a1b2c3") -> StudyRecord:
-    spec = StudySpec(job=made_job(), space={"method.num_coarse": "2..1000, log"})
+    spec = StudySpec(job=JOB, space={"method.num_coarse": "2 to 1000, log"})
     return StudyRecord(name=name, spec=spec, trials=trials, versions={"optuna": "5.0"})
 
 
-def growing(num_trials: int, epochs: int = 2) -> list[StudyRecord]:
+def growing(num_trials: int, *, epochs: int = 2, name: str = "hpl-a1b2c3") -> list[StudyRecord]:
     """Every state of a study as it grows, fold by fold: trials complete, are lost or fail."""
     states = []
     done: tuple[TrialRecord, ...] = ()
+    ends: list[tuple[TrialState, int, str | None]] = [
+        ("complete", NUM_FOLDS, None),
+        ("lost", 1, "behind trial 0 by more than the noise"),
+        ("failed", 2, "the loss was not a number"),
+    ]
     for number in range(num_trials):
-        scores = tuple(0.5 + 0.01 * ((number * 7 + fold * 3) % 11) for fold in range(NUM_FOLDS))
-        kind = number % 3
-        last = NUM_FOLDS if kind == 0 else 2 - kind % 2
+        state, last, reason = ends[number % 3]
+        scores = tuple(0.5 + 0.01 * ((number * 7 + fold * 3) % 11) for fold in range(last))
         for folds in range(last):
             trial = made_trial(number, "running", scores[:folds], epochs=epochs)
-            states.append(made_study(*done, trial))
-        state: TrialState = ("complete", "lost", "failed")[kind]  # type: ignore[assignment]
-        reason = None if kind == 0 else "behind trial 0 by more than the noise"
-        end = made_trial(number, state, scores[:last], epochs=epochs, reason=reason)
-        done = (*done, end)
-        states.append(made_study(*done))
+            states.append(made_study(*done, trial, name=name))
+        done = (*done, made_trial(number, state, scores, epochs=epochs, reason=reason))
+        states.append(made_study(*done, name=name))
     return states
 
 

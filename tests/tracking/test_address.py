@@ -1,0 +1,72 @@
+import os
+
+import pytest
+
+from hsearch.errors import ConfigError
+from hsearch.tracking.address import (
+    DEFAULT_URI,
+    artifact_location,
+    checked_uri,
+    ui_command,
+    without_credentials,
+)
+
+
+def test_a_relative_file_is_made_absolute_so_that_later_changes_of_folder_do_not_matter(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    uri = checked_uri(DEFAULT_URI)
+    assert uri == f"sqlite:///{tmp_path}/mlflow.db"
+    assert artifact_location(uri, "hsearch/cars") == f"file://{tmp_path}/mlruns/hsearch/cars"
+
+
+@pytest.mark.parametrize(
+    "uri", ["http://127.0.0.1:5000", "https://u:p@host/mlflow", "postgresql+psycopg://u:p@host/db"]
+)
+def test_servers_and_databases_stay_as_given(uri):
+    assert checked_uri(uri) == uri
+    assert artifact_location(uri, "x") is None
+
+
+@pytest.mark.parametrize(
+    ("uri", "message"),
+    [
+        ("mlflow.db", "cannot be 'mlflow.db'"),
+        ("htp://user:secret@host", r"cannot be 'htp://host'.*Did you mean 'http'\?"),
+        ("file:///tmp/x", "sqlite"),
+        ("http://", "http://HOST:PORT"),
+        ("http://host:port", "http://HOST:PORT"),
+        ("sqlite://", "sqlite:///FILE"),
+        ("sqlite:///:memory:", "sqlite:///FILE"),
+        ("sqlite:////no/such/folder/x.db", "/no/such/folder/x.db"),
+    ],
+)
+def test_what_cannot_be_used_is_told_at_once_without_credentials(uri, message):
+    with pytest.raises(ConfigError, match=message) as raised:
+        checked_uri(uri)
+    assert "secret" not in str(raised.value)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_file_that_cannot_be_written_is_told(tmp_path):
+    (tmp_path / "mlflow.db").touch(mode=0o400)
+    with pytest.raises(ConfigError, match="writable"):
+        checked_uri(f"sqlite:///{tmp_path}/mlflow.db")
+
+
+def test_the_ui_binds_to_loopback_and_the_command_can_be_pasted(tmp_path):
+    folder = tmp_path / "my runs"
+    folder.mkdir()
+    assert ui_command(f"sqlite:///{folder}/mlflow.db") == (
+        f"mlflow ui --backend-store-uri 'sqlite:///{folder}/mlflow.db' --host 127.0.0.1"
+    )
+
+
+def test_a_server_is_its_own_ui_and_shows_no_password():
+    assert ui_command("https://user:secret@host:5000") == "https://host:5000"
+
+
+def test_credentials_leave_every_address_of_a_text():
+    text = "no answer of https://u:p@a/x or postgresql://v:q@b"
+    assert without_credentials(text) == "no answer of https://a/x or postgresql://b"

@@ -1,0 +1,101 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mlflow.utils.validation import _validate_metric, _validate_param, _validate_tag
+from scipy import stats
+
+from hsearch.tracking.points import legal_key, study_points, trial_points
+from tests.tracking.made_records import START, growing, made_study, made_trial
+
+SCORES = (0.5, 0.6, 0.55, 0.62)
+
+
+def by_key(points):
+    found = {}
+    for point in points:
+        found.setdefault(point.key, {})[point.step] = point
+    return found
+
+
+def test_folds_are_curves_over_epochs():
+    found = by_key(trial_points(made_trial(3, "running", SCORES[:2], epochs=2)))
+    values = {step: point.value for step, point in found["fold1/val/map_at_r"].items()}
+    assert values == pytest.approx({0: 0.0, 1: 0.3, 2: 0.6})
+    assert set(found["fold0/train/loss"]) == {1, 2}
+    assert found["fold0/best/map_at_r"][2].value == 0.5
+    assert found["fold0/lr/proxies"][1].value == 0.03
+    times = [found["fold1/val/map_at_r"][step].time for step in (0, 1, 2)]
+    assert times == [1000 * (START + 300) + 500 * epoch for epoch in (1, 2, 3)]
+
+
+def test_a_complete_trial_has_mean_error_and_interval_of_every_metric():
+    found = by_key(trial_points(made_trial(0, "complete", SCORES)))
+    mean, sem = sum(SCORES) / 4, stats.sem(SCORES)
+    low, high = stats.t.interval(0.95, 3, mean, sem)
+    for name in ("map_at_r", "r_precision"):
+        assert found[f"mean/val/{name}"][0].value == pytest.approx(mean)
+        assert found[f"sem/val/{name}"][0].value == pytest.approx(sem)
+        assert found[f"ci95_low/val/{name}"][0].value == pytest.approx(low)
+        assert found[f"ci95_high/val/{name}"][0].value == pytest.approx(high)
+
+
+@pytest.mark.parametrize("state", ["running", "lost", "failed"])
+def test_no_other_trial_has_a_mean(state):
+    keys = {point.key for point in trial_points(made_trial(0, state, SCORES[:3]))}
+    assert not [key for key in keys if not key.startswith("fold")]
+
+
+def test_values_that_are_no_numbers_are_left_out():
+    trial = made_trial(0, "complete", SCORES)
+    bad = trial.folds[2].model_copy(
+        update={"validation": {"map_at_r": 0.5, "r_precision": math.nan}}
+    )
+    found = by_key(trial_points(trial.model_copy(update={"folds": {**trial.folds, 2: bad}})))
+    assert "mean/val/map_at_r" in found
+    assert "mean/val/r_precision" not in found
+    assert "fold2/best/r_precision" not in found
+
+
+def test_the_study_shows_the_best_trial_so_far_and_what_was_spent():
+    record = growing(5)[-1]  # complete, lost, failed, complete, lost
+    found = by_key(study_points(record))
+    last = {key: points[max(points)] for key, points in found.items()}
+    assert last["best/trial"].value == record.best.number
+    assert last["mean/val/map_at_r"].value == pytest.approx(record.best.score)
+    assert last["sem/val/map_at_r"].value == pytest.approx(record.best.sem)
+    assert last["folds/trained"].value == record.folds_trained == 12
+    assert last["folds/saved"].value == record.folds_saved == 6
+    counts = [found[f"trials/{state}"][4].value for state in ("complete", "lost", "failed")]
+    assert counts == [2, 1, 1]
+    assert set(found["trials/lost"]) == {1, 2, 3, 4, 5}
+
+
+@given(st.permutations([0.3, 0.5, 0.5, 0.7, 0.1]))
+def test_the_best_so_far_is_the_record_s_own_best(scores):
+    trials = [made_trial(n, "complete", (score,) * 4, epochs=1) for n, score in enumerate(scores)]
+    best = by_key(study_points(made_study(*trials)))["best/trial"]
+    for step in best:
+        assert best[step].value == made_study(*trials[:step]).best.number
+
+
+def test_points_that_were_shown_stay_as_they_are_while_a_study_grows():
+    shown = set()
+    for record in growing(6):
+        points = set(study_points(record))
+        assert shown <= points
+        shown = points
+
+
+@given(st.text(max_size=300))
+def test_every_name_becomes_one_that_mlflow_accepts(name):
+    key = legal_key(name)
+    _validate_metric(key, 1.0, 0, 0)
+    _validate_param(key, "x")
+    _validate_tag(key, "x")
+
+
+def test_good_names_stay():
+    for name in ("fold0/val/map_at_r", "optimizer.lr.proxies", "mean/val/level0/recall_at_1"):
+        assert legal_key(name) == name
