@@ -1,4 +1,4 @@
-# make demo: set up .venv and run the main job on the embedded data set.
+# make demo: set up .venv and search two methods on the embedded data set.
 # make test: set up .venv with the dev extras, then lint, type-check and run all tests.
 
 PYTHON ?= python3
@@ -7,9 +7,17 @@ BIN := $(VENV)/bin
 
 .PHONY: demo test check bench clean
 
+# Few trials and short schedules: a look at a search, not a verdict about the methods.
+DEMO := --data glyphs --trials 8 --epochs 4
+
 demo: $(VENV)/.installed
-	$(BIN)/hsearch train --method hpl --data glyphs
-	@echo "All commands: $(BIN)/hsearch --help"
+	$(BIN)/hsearch tune --method hpl $(DEMO)
+	$(BIN)/hsearch tune --method proxy_nca $(DEMO)
+	@echo
+	$(BIN)/hsearch studies
+	@echo
+	@echo "Curves and knobs: $(BIN)/mlflow ui --backend-store-uri sqlite:///mlflow.db --host 127.0.0.1"
+	@echo "All commands:     $(BIN)/hsearch --help"
 
 test: check
 	$(BIN)/python -m pytest
