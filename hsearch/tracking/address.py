@@ -40,8 +40,9 @@ def checked_uri(uri: str) -> str:
     file = database_file(uri)
     if file is None:
         raise ConfigError(f"MLflow's SQLite address must be `sqlite:///FILE`, but got {uri!r}.")
-    if not file.parent.is_dir() or not os.access(file if file.exists() else file.parent, os.W_OK):
-        raise ConfigError(f"MLflow's SQLite file must be writable in a folder, but got {file}.")
+    place = file if file.exists() else file.parent
+    if file.is_dir() or not file.parent.is_dir() or not os.access(place, os.W_OK):
+        raise ConfigError(f"MLflow's SQLite address must name a writable file, but got {file}.")
     return f"{_SQLITE}{file}"
 
 
