@@ -5,7 +5,7 @@ parameter gradients over W ranks, so the gradient that leaves `gather_batch` is 
 part: the average of W such parts is exactly the gradient of one process with the whole batch.
 """
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -78,6 +78,15 @@ def share_object(value: T) -> T:
     box = [value]
     dist.broadcast_object_list(box, src=0)
     return box[0]
+
+
+def gather_objects(value: T) -> list[T]:
+    """Returns the values of all ranks in their order, on every rank."""
+    if world_size() == 1:
+        return [value]
+    values: list[Any] = [None] * world_size()
+    dist.all_gather_object(values, value)
+    return values
 
 
 def barrier() -> None:

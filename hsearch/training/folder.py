@@ -9,9 +9,11 @@ result.json        the FoldResult, once training has ended
 import fcntl
 import json
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from hsearch.errors import ConfigError, DatasetError, HsearchError
 from hsearch.files import write_whole
@@ -32,8 +34,13 @@ class RunFolder:
         self.last, self.best = path / "last.safetensors", path / "best.safetensors"
 
     @contextmanager
-    def claimed(self, job: FoldJob) -> Iterator[None]:
-        """Holds the folder for one writer and one job; another writer or job is refused."""
+    def claimed(self, job: FoldJob, patience: float = 0.0) -> Iterator[None]:
+        """Holds the folder for one writer and one job; another writer or job is refused.
+
+        Args:
+            job: What is trained.
+            patience: Seconds to wait for another writer, such as one that is being ended.
+        """
         created = not self.path.exists()
         self._refuse_foreign_files()
         try:
@@ -41,14 +48,12 @@ class RunFolder:
         except OSError as error:
             raise ConfigError(f"The run folder {self.path} cannot be made: {error}.") from error
         with open(self.path / ".lock", "a+", encoding="utf-8") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not _lock(lock, patience):
                 lock.seek(0)
                 raise ConfigError(
                     f"Another run (process {lock.read().strip()}) is writing to {self.path}; wait "
                     "for it, or give another folder with `--out`."
-                ) from None
+                )
             lock.truncate(0)
             lock.write(str(os.getpid()))
             lock.flush()
@@ -95,6 +100,20 @@ class RunFolder:
     def finished(self) -> FoldResult | None:
         """Returns the result if training has ended."""
         return FoldResult.from_dict(_read_json(self.result)) if self.result.exists() else None
+
+
+def _lock(file: IO[str], patience: float) -> bool:
+    """Locks a file; False if another process holds it for longer than `patience` seconds."""
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.2)
+        else:
+            return True
 
 
 def read_job(path: Path) -> FoldJob:

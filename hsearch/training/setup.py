@@ -11,7 +11,6 @@ from hsearch.data.library import open_data
 from hsearch.data.pixels import Pixels, open_pixels
 from hsearch.data.splits import store_splits
 from hsearch.data.store import Store
-from hsearch.distributed import rank
 from hsearch.errors import DatasetError
 from hsearch.hierarchy import Hierarchy
 from hsearch.methods import Setting, check_knobs, load_method
@@ -118,4 +117,4 @@ def pick_device() -> torch.device:
     """Returns this rank's GPU where there is one, else the CPU."""
     if not torch.cuda.is_available():
         return torch.device("cpu")
-    return torch.device("cuda", rank() % torch.cuda.device_count())
+    return torch.device("cuda", torch.cuda.current_device())

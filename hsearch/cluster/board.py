@@ -1,0 +1,171 @@
+"""The board: where trials hang out fold jobs and worker groups take them down, as a Ray actor.
+
+A job is held by one group at a time. A group that starts anew gives back the job that it held; so
+does one that is gone for good. A job whose worker process died again and again is given up; one
+that was lost together with its machine is not counted against it.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import ray
+
+MAX_CRASHES = 3
+LEAVE = "leave"
+
+Event = dict[str, Any]
+
+
+@dataclass
+class Ticket:
+    """A job on the board.
+
+    Attributes:
+        key: Trial and fold.
+        job: The FoldJob as JSON.
+        path: Run folder of the job.
+        outcome: Resolved with `{"result": JSON}` or `{"failed": reason}`.
+        crashes: How often a worker process died while training it.
+    """
+
+    key: tuple[int, int]
+    job: str
+    path: str
+    outcome: "asyncio.Future[Event]"
+    crashes: int = 0
+
+
+@dataclass
+class Group:
+    """A worker group as the board knows it.
+
+    Attributes:
+        nodes: Where its ranks live.
+        ticket: What it is training.
+    """
+
+    nodes: set[str] = field(default_factory=set)
+    ticket: Ticket | None = None
+
+
+class Board:
+    """The queue of jobs and who works on them; all methods run on one event loop."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Ticket] = deque()
+        self._groups: dict[int, Group] = {}
+        self._events: list[Event] = []
+        self._changed = asyncio.Condition()
+        self._closed = False
+
+    async def train(self, key: tuple[int, int], job: str, path: str) -> Event:
+        """Hangs out a job and returns its outcome; one that hangs there already is not doubled."""
+        ticket = self._find(tuple(key))
+        if ticket is None:
+            future: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
+            ticket = Ticket((key[0], key[1]), job, path, future)
+            self._waiting.append(ticket)
+            await self._wake()
+        return await asyncio.shield(ticket.outcome)
+
+    async def withdraw(self, number: int) -> None:
+        """Takes the jobs of a trial down that nobody has begun."""
+        self._waiting = deque(t for t in self._waiting if t.key[0] != number)
+
+    async def enter(self, group: int, nodes: list[str]) -> None:
+        """A group has started, for the first time or anew after a worker was lost."""
+        held = self._groups.get(group)
+        self._groups[group] = Group(nodes=set(nodes))
+        if held is not None:
+            self._give_back(held)
+        self._tell({"event": "group", "alive": len(self._groups)})
+        await self._wake()
+
+    async def leave(self, group: int) -> None:
+        """A group is gone for good; what it held is trained by another."""
+        held = self._groups.pop(group, None)
+        if held is not None:
+            self._give_back(held)
+            self._tell({"event": "group", "alive": len(self._groups)})
+        await self._wake()
+
+    async def take(self, group: int, patience: float) -> Event | str | None:
+        """Returns the next job for a group, LEAVE at the end, or None after `patience` seconds."""
+        async with self._changed:
+            if not await self._wait(patience, lambda: self._closed or bool(self._waiting)):
+                return None
+            if self._closed:
+                return LEAVE
+            ticket = self._waiting.popleft()
+            self._groups[group].ticket = ticket
+            return {"key": ticket.key, "job": ticket.job, "path": ticket.path}
+
+    async def epoch(self, group: int, key: tuple[int, int], record: str) -> None:
+        """A group has finished an epoch of its job."""
+        if self._holds(group, key):
+            self._tell({"event": "epoch", "key": key, "record": record})
+
+    async def finish(self, group: int, key: tuple[int, int], outcome: Event) -> None:
+        """A group is done with its job; the word of a group that no longer holds it is ignored."""
+        ticket = self._holds(group, key)
+        if ticket is not None:
+            self._groups[group].ticket = None
+            ticket.outcome.set_result(outcome)
+
+    async def events(self, patience: float) -> list[Event]:
+        """Returns what has happened since the last call, or nothing after `patience` seconds."""
+        async with self._changed:
+            await self._wait(patience, lambda: bool(self._events))
+            events, self._events = self._events, []
+            return events
+
+    async def close(self) -> None:
+        """Sends every group home after the job that it holds."""
+        self._closed = True
+        await self._wake()
+
+    def _find(self, key: tuple[int, ...]) -> Ticket | None:
+        held = [group.ticket for group in self._groups.values() if group.ticket]
+        return next((ticket for ticket in [*self._waiting, *held] if ticket.key == key), None)
+
+    def _holds(self, group: int, key: tuple[int, int]) -> Ticket | None:
+        held = self._groups.get(group)
+        ticket = held.ticket if held else None
+        return ticket if ticket and ticket.key == tuple(key) else None
+
+    def _give_back(self, group: Group) -> None:
+        """Hangs the job of a lost group out again, first in the row, unless it kills workers."""
+        ticket = group.ticket
+        if ticket is None:
+            return
+        alive = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
+        ticket.crashes += group.nodes <= alive
+        if ticket.crashes >= MAX_CRASHES:
+            ticket.outcome.set_result(
+                {
+                    "failed": f"The worker process died {ticket.crashes} times while training fold "
+                    f"{ticket.key[1]}; was it out of memory?"
+                }
+            )
+        else:
+            self._waiting.appendleft(ticket)
+            self._tell({"event": "retry", "key": ticket.key, "crashes": ticket.crashes})
+
+    def _tell(self, event: Event) -> None:
+        self._events.append(event)
+        self._waker = asyncio.ensure_future(self._wake())
+
+    async def _wait(self, patience: float, predicate: Callable[[], bool]) -> bool:
+        """Waits, holding the condition, until the predicate is true; False after `patience` s."""
+        try:
+            async with asyncio.timeout(patience):
+                return await self._changed.wait_for(predicate)
+        except TimeoutError:
+            return False
+
+    async def _wake(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()

@@ -1,0 +1,131 @@
+"""The pool: Ray Train worker groups that live as long as the search, as many as the cluster holds.
+
+Starting a group costs tens of seconds (processes, imports, process group); a job on a group that
+stands costs milliseconds.
+"""
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import ray
+import ray.exceptions
+import ray.train
+from ray.actor import ActorHandle
+from ray.train import FailureConfig, RunConfig, ScalingConfig
+from ray.train.torch import TorchTrainer
+
+from hsearch.cluster.preflight import Plan
+from hsearch.cluster.worker import work
+from hsearch.errors import ClusterError
+
+RETRY_SECONDS = 30.0
+CLOSING_SECONDS = 20.0
+MAX_RESTARTS = 20
+MAX_FAILED_STARTS = 3
+
+
+class Pool:
+    """Keeps as many worker groups running as the plan of the moment says.
+
+    Args:
+        board: Where groups take jobs; a named actor.
+        name: Of that actor.
+        plan: Returns how the cluster is to be used now; raises if nothing fits.
+        folder: For Ray's files, seen by all nodes.
+        say: Called with what is worth telling.
+    """
+
+    def __init__(
+        self,
+        board: ActorHandle,
+        name: str,
+        plan: Callable[[], Plan],
+        folder: Path,
+        say: Callable[[str], None],
+    ) -> None:
+        self._board, self._name = board, name
+        self._plan, self._folder, self._say = plan, folder, say
+        self._threads: dict[int, threading.Thread] = {}
+        self._ended: queue.SimpleQueue[tuple[int, str | None]] = queue.SimpleQueue()
+        self._next = 0
+        self._not_before = 0.0
+        self._failed_starts = 0
+        self.wanted = 0
+
+    def tend(self, alive: int) -> None:
+        """Starts groups for which there is room, and tells of those that ended.
+
+        Args:
+            alive: Groups that have taken up their work.
+        """
+        if alive:
+            self._failed_starts = 0
+        while not self._ended.empty():
+            number, trouble = self._ended.get()
+            del self._threads[number]
+            if trouble is not None:
+                self._failed_starts += 1
+                self._not_before = time.monotonic() + RETRY_SECONDS
+                self._say(f"Worker group {number} ended: {trouble}")
+                if not self._threads and self._failed_starts >= MAX_FAILED_STARTS:
+                    raise ClusterError(
+                        f"No worker group could be started in {self._failed_starts} attempts; the "
+                        f"last said: {trouble}"
+                    )
+        if time.monotonic() < self._not_before:
+            return
+        plan = self._plan()
+        self.wanted = plan.groups
+        while len(self._threads) < plan.groups:
+            thread = threading.Thread(target=self._run, args=(self._next, plan), daemon=True)
+            self._threads[self._next] = thread
+            self._next += 1
+            thread.start()
+
+    def close(self) -> None:
+        """Sends all groups home and waits for them a while."""
+        ray.get(self._board.close.remote())
+        deadline = time.monotonic() + CLOSING_SECONDS
+        for thread in self._threads.values():
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+    def _run(self, number: int, plan: Plan) -> None:
+        """Runs one group to its end; a lost worker starts it anew."""
+        trouble = None
+        try:
+            _trainer(number, plan, self._name, self._folder).fit()
+        except (ray.train.TrainingFailedError, ray.exceptions.RayError) as error:
+            trouble = _sentence(error)
+        try:
+            ray.get(self._board.leave.remote(number))
+        except ray.exceptions.RayError:
+            return  # the search is over
+        self._ended.put((number, trouble))
+
+
+def _trainer(number: int, plan: Plan, board: str, folder: Path) -> TorchTrainer:
+    resources = {"CPU": plan.cpus} | ({"GPU": plan.gpus} if plan.gpus else {})
+    return TorchTrainer(
+        work,
+        train_loop_config={"group": number, "board": board, "threads": plan.cpus},
+        scaling_config=ScalingConfig(
+            num_workers=plan.workers,
+            use_gpu=bool(plan.gpus),
+            resources_per_worker=resources,
+            placement_strategy="PACK",
+        ),
+        run_config=RunConfig(
+            name=f"group-{number}",
+            storage_path=str(folder / "train"),
+            failure_config=FailureConfig(max_failures=MAX_RESTARTS, controller_failure_limit=0),
+        ),
+    )
+
+
+def _sentence(error: Exception) -> str:
+    cause = getattr(error, "controller_failure", error)
+    lines = [line for line in str(cause).splitlines() if line.strip()]
+    return (lines or [type(cause).__name__])[0]

@@ -1,0 +1,120 @@
+"""A connection to Ray: a cluster of its own on this machine, or one that is already running."""
+
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from hsearch.cluster.preflight import Node
+from hsearch.errors import ClusterError, ConfigError
+
+PLACING_SECONDS = 60
+"""How long a worker group may wait for its place in the cluster."""
+
+_PREFIX = "hsearch-ray-"
+
+# Read by Ray when it is imported or started; what the user has set stays.
+_SETTINGS = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_AIR_NEW_OUTPUT": "0",  # hsearch shows its own progress
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",
+    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "1",
+    "RAY_TRAIN_METRICS_ENABLED": "0",
+    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": str(PLACING_SECONDS),
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",
+    "TUNE_GLOBAL_CHECKPOINT_S": "3600",  # the study is the record, not Tune's files
+}
+
+
+@dataclass(frozen=True)
+class Session:
+    """A connection to Ray.
+
+    Attributes:
+        scratch: Folder for files that nobody needs after the session; seen by all nodes.
+    """
+
+    scratch: Path
+
+    def nodes(self) -> list[Node]:
+        """Returns the nodes that are alive now."""
+        import ray
+
+        alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        return [Node(cpus=r.get("CPU", 0), gpus=r.get("GPU", 0)) for r in alive]
+
+
+@contextmanager
+def ray_session(address: str | None, folder: Path) -> Iterator[Session]:
+    """Connects to Ray, and leaves it with nothing behind.
+
+    Args:
+        address: Of a running cluster, `auto` for the one that this machine belongs to; None starts
+            one on this machine for the time of the session.
+        folder: Seen by all nodes of a running cluster; gets a hidden folder for scratch files.
+    """
+    for name, value in _SETTINGS.items():
+        os.environ.setdefault(name, value)
+    _remove_leftovers(Path(tempfile.gettempdir()))
+    if address is None:
+        scratch = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+    else:
+        scratch = folder / f".ray-{os.getpid()}-{secrets.token_hex(4)}"
+        scratch.mkdir(parents=True)
+    import ray
+
+    try:
+        _connect(address, scratch)
+        yield Session(scratch)
+    finally:
+        ray.shutdown()
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _connect(address: str | None, scratch: Path) -> None:
+    import ray
+
+    quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+    if address is not None:
+        try:
+            ray.init(address=address, namespace="hsearch", **quiet)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            reason = str(error).splitlines()[0]
+            raise ConfigError(
+                f"`--address` must name a running Ray cluster, but '{address}' gave: {reason}; "
+                "leave it out to search on this machine alone."
+            ) from error
+        return
+    token = scratch / "token"
+    token.touch(mode=0o600)
+    token.write_text(secrets.token_hex(32), encoding="utf-8")
+    os.environ.setdefault("RAY_AUTH_MODE", "token")
+    os.environ.setdefault("RAY_AUTH_TOKEN_PATH", str(token))
+    try:
+        ray.init(
+            address="local",
+            num_cpus=len(os.sched_getaffinity(0)),
+            include_dashboard=False,
+            namespace="hsearch",
+            _temp_dir=str(scratch),
+            **quiet,
+        )
+    except (ConnectionError, RuntimeError, OSError) as error:
+        raise ClusterError(f"Ray could not be started on this machine: {error}") from error
+    finally:
+        if os.environ.get("RAY_AUTH_TOKEN_PATH") == str(token):
+            os.environ.pop("RAY_AUTH_TOKEN_PATH")
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Removes what sessions of killed processes have left."""
+    for path in folder.glob(f"{_PREFIX}*"):
+        pid = path.name.removeprefix(_PREFIX).split("-")[0]
+        if pid.isdigit() and not Path("/proc", pid).exists():
+            shutil.rmtree(path, ignore_errors=True)
