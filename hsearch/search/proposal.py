@@ -4,7 +4,7 @@ The sampler works on a copy of the record in memory, so that the record itself o
 whole trials and a proposal costs milliseconds.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import optuna
@@ -26,7 +26,7 @@ from hsearch.training.resolve import with_knobs
 
 ATTEMPTS = 50  # proposals for one trial, where ranges allow knobs that do not fit together
 
-_NAME = "copy"
+_NAME, _ID = "copy", 0  # of the one study of the copy
 
 
 @dataclass(frozen=True)
@@ -60,16 +60,31 @@ class Proposer:
         self._spec, self._space = spec, space
         self._given = _values_of_conditions(spec.job, space)
         self._first = first_proposals(spec.job, space, self._given)
-        self._copy = _empty_copy()
+        self._seen: dict[int, FrozenTrial] = {}
+        self._start_copy()
 
-    def propose(self, recorded: Sequence[FrozenTrial]) -> Proposal:
-        """Returns what the trial after the recorded ones tries."""
-        number = len(recorded)
+    def remember(self, trial: FrozenTrial) -> None:
+        """Takes note of a trial of the record: each one when it is recorded, and at its end."""
+        self._seen[trial.number] = self._as_the_sampler_sees(trial)
+        copied = self._copied()
+        if trial.number < len(copied):
+            if trial.state.is_finished() and not copied[trial.number].state.is_finished():
+                key, now = copied[trial.number]._trial_id, self._seen[trial.number]
+                for step, value in now.intermediate_values.items():
+                    self._copy.set_trial_intermediate_value(key, step, value)
+                self._copy.set_trial_state_values(key, now.state, now.values)
+        else:
+            self._copy.create_new_trial(_ID, self._seen[trial.number])
+
+    def propose(self) -> Proposal:
+        """Returns what the trial after the remembered ones tries."""
+        number = len(self._seen)
         if number < len(self._first):
             return self._first[number]
-        self._catch_up(recorded)
         reason = ""
         for attempt in range(ATTEMPTS):
+            if len(self._copied()) > number:  # a proposal that was not recorded
+                self._start_copy()
             sampler = sampler_for_trial(self._spec.sampler, self._spec.job.seed, number, attempt)
             study = optuna.load_study(study_name=_NAME, storage=self._copy, sampler=sampler)
             trial = study.ask()
@@ -78,29 +93,19 @@ class Proposer:
                 job = with_knobs(self._spec.job, knobs)
             except ConfigError as error:
                 reason = str(error)
-                self._catch_up(recorded)  # forgets the trial that cannot be used
                 continue
             asked = self._copy.get_trial(trial._trial_id)
             return Proposal(self._spec.sampler, knobs, asked.distributions, job, asked.system_attrs)
         raise ConfigError(f"{ATTEMPTS} proposals in a row could not be used; the last: {reason}")
 
-    def _catch_up(self, recorded: Sequence[FrozenTrial]) -> None:
-        """Brings the copy to the state of the record."""
-        study = self._copy.get_study_id_from_name(_NAME)
-        known = self._copy.get_all_trials(study, deepcopy=False)
-        if len(known) > len(recorded):
-            self._copy, known = _empty_copy(), []
-        for trial in recorded[len(known) :]:
-            self._copy.create_new_trial(study, self._as_the_sampler_sees(trial))
-        for before, now in zip(known, recorded, strict=False):
-            if before.state == TrialState.RUNNING:
-                self._update(before, self._as_the_sampler_sees(now))
+    def _start_copy(self) -> None:
+        self._copy = InMemoryStorage()
+        self._copy.create_new_study([StudyDirection.MAXIMIZE], _NAME)
+        for number in sorted(self._seen):
+            self._copy.create_new_trial(_ID, self._seen[number])
 
-    def _update(self, before: FrozenTrial, now: FrozenTrial) -> None:
-        for step, value in now.intermediate_values.items():
-            self._copy.set_trial_intermediate_value(before._trial_id, step, value)
-        if now.state.is_finished():
-            self._copy.set_trial_state_values(before._trial_id, now.state, now.values)
+    def _copied(self) -> list[FrozenTrial]:
+        return self._copy.get_all_trials(_ID, deepcopy=False)
 
     def _as_the_sampler_sees(self, trial: FrozenTrial) -> FrozenTrial:
         """The trial without its results.
@@ -175,9 +180,3 @@ def _nearest(domain: Interval | Choices, value: KnobValue | None) -> KnobValue:
     if domain.step is not None:
         inside = domain.low + round((inside - domain.low) / domain.step) * domain.step
     return inside
-
-
-def _empty_copy() -> InMemoryStorage:
-    storage = InMemoryStorage()
-    storage.create_new_study([StudyDirection.MAXIMIZE], _NAME)
-    return storage

@@ -100,8 +100,7 @@ class Study:
         """Records the next trial as running, whole in one transaction, and returns it."""
         assert self._proposer is not None, "a study that was loaded only for reading"
         with self._held():
-            trials = self._stored()
-            proposal = self._proposer.propose(trials)
+            proposal = self._proposer.propose()
             trial = create_trial(
                 state=TrialState.RUNNING,
                 params=proposal.knobs,
@@ -110,9 +109,8 @@ class Study:
                 system_attrs=dict(proposal.system_attrs),
             )
             self._optuna.create_new_trial(self._id, trial)
-            trial.number = len(trials)
-            self._known[trial.number] = self._reader.read(trial)
-            return self._known[trial.number]
+            trial.number = len(self._known)
+            return self._remember(trial)
 
     def record_fold(self, number: int, result: FoldResult) -> TrialRecord:
         """Records a fold's result and decides what becomes of the trial.
@@ -184,7 +182,8 @@ class Study:
         with self._held():
             self.set_attribute("versions", package_versions())
             stored = self._stored()
-            self._known = {trial.number: self._reader.read(trial) for trial in stored}
+            for trial in stored:
+                self._remember(trial)
             for trial in stored:
                 if trial.state == TrialState.RUNNING and FAILED in trial.user_attrs:
                     self._end(trial.number, TrialState.FAIL)
@@ -226,7 +225,13 @@ class Study:
     def _end(self, number: int, state: TrialState, value: float | None = None) -> None:
         values = None if value is None else [value]
         self._optuna.set_trial_state_values(self._key(number), state, values)
-        self._known[number] = self._reader.read(self._optuna.get_trial(self._key(number)))
+        self._remember(self._optuna.get_trial(self._key(number)))
+
+    def _remember(self, trial: FrozenTrial) -> TrialRecord:
+        if self._proposer is not None:
+            self._proposer.remember(trial)
+        self._known[trial.number] = self._reader.read(trial)
+        return self._known[trial.number]
 
     def _trial(self, number: int) -> TrialRecord:
         if number not in self._known:
