@@ -24,11 +24,11 @@ def reason_of(error: BaseException) -> str:
     from requests import ConnectionError as Unreachable
     from requests import Timeout
 
-    for cause in _chain(error):
-        if isinstance(cause, Timeout):
-            return "the server does not answer in time"
-        if isinstance(cause, Unreachable):
-            return "the server cannot be reached"
+    causes = list(_chain(error))
+    if any(isinstance(cause, Timeout | TimeoutError) for cause in causes):
+        return "the server does not answer in time"
+    if any(isinstance(cause, Unreachable) for cause in causes):
+        return "the server cannot be reached"
     status = _HTTP_STATUS.search(str(error))
     if status and status[1] in ("401", "403"):
         return (

@@ -1,19 +1,20 @@
 import math
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mlflow.utils.validation import _validate_metric, _validate_param, _validate_tag
-from scipy import stats
+from scipy import stats  # type: ignore[import-untyped]
 
-from hsearch.tracking.points import legal_key, study_points, trial_points
+from hsearch.tracking.points import Point, legal_key, study_points, trial_points
 from tests.tracking.made_records import START, growing, made_study, made_trial
 
 SCORES = (0.5, 0.6, 0.55, 0.62)
 
 
-def by_key(points):
-    found = {}
+def by_key(points: Iterable[Point]) -> dict[str, dict[int, Point]]:
+    found: dict[str, dict[int, Point]] = {}
     for point in points:
         found.setdefault(point.key, {})[point.step] = point
     return found
@@ -60,11 +61,12 @@ def test_values_that_are_no_numbers_are_left_out():
 
 def test_the_study_shows_the_best_trial_so_far_and_what_was_spent():
     record = growing(5)[-1]  # complete, lost, failed, complete, lost
+    assert (best := record.best)
     found = by_key(study_points(record))
     last = {key: points[max(points)] for key, points in found.items()}
-    assert last["best/trial"].value == record.best.number
-    assert last["mean/val/map_at_r"].value == pytest.approx(record.best.score)
-    assert last["sem/val/map_at_r"].value == pytest.approx(record.best.sem)
+    assert last["best/trial"].value == best.number
+    assert last["mean/val/map_at_r"].value == pytest.approx(best.score)
+    assert last["sem/val/map_at_r"].value == pytest.approx(best.sem)
     assert last["folds/trained"].value == record.folds_trained == 12
     assert last["folds/saved"].value == record.folds_saved == 6
     counts = [found[f"trials/{state}"][4].value for state in ("complete", "lost", "failed")]
@@ -77,11 +79,12 @@ def test_the_best_so_far_is_the_record_s_own_best(scores):
     trials = [made_trial(n, "complete", (score,) * 4, epochs=1) for n, score in enumerate(scores)]
     best = by_key(study_points(made_study(*trials)))["best/trial"]
     for step in best:
-        assert best[step].value == made_study(*trials[:step]).best.number
+        assert (expected := made_study(*trials[:step]).best)
+        assert best[step].value == expected.number
 
 
 def test_points_that_were_shown_stay_as_they_are_while_a_study_grows():
-    shown = set()
+    shown: set[Point] = set()
     for record in growing(6):
         points = set(study_points(record))
         assert shown <= points

@@ -1,3 +1,4 @@
+from hsearch.search.record import TrialState
 from hsearch.spec import FoldJob
 from hsearch.tracking.projection import experiment_name, study_id, study_view, trial_view
 from tests.tracking.made_records import JOB, made_study, made_trial
@@ -20,7 +21,7 @@ def test_a_trial_s_params_are_all_settings_by_the_names_that_a_user_sets_them_by
 
 
 def test_states_are_told_in_words_and_as_the_run_s_status():
-    cases = {
+    cases: dict[TrialState, tuple[str, str]] = {
         "running": ("running", "RUNNING"),
         "complete": ("complete", "FINISHED"),
         "lost": ("lost in the race", "KILLED"),
