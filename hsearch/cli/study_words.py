@@ -10,6 +10,8 @@ from hsearch.folds import NUM_FOLDS
 from hsearch.search.record import StudyRecord, TrialRecord, TrialState
 from hsearch.spec import KnobValue
 
+_SHOWN_REASONS = 5
+
 STATES: dict[TrialState, str] = {
     "complete": "done",
     "running": "running",
@@ -76,15 +78,20 @@ def duration_words(seconds: float) -> str:
 
 
 def failure_lines(record: StudyRecord) -> list[str]:
-    """Returns one line per reason why trials failed, with the trials' numbers."""
+    """Returns a line for each of the first reasons why trials failed, and how many more there are.
+
+    The whole list stands in the table of trials.
+    """
     numbers: dict[str, list[str]] = {}
     for trial in record.trials:
         if trial.state == "failed":
             numbers.setdefault(trial.reason or "no reason recorded", []).append(str(trial.number))
-    return [
+    lines = [
         f"{'Trial' if len(found) == 1 else 'Trials'} {', '.join(found)} failed: {reason}"
         for reason, found in numbers.items()
     ]
+    more = len(lines) - _SHOWN_REASONS
+    return lines if more <= 0 else [*lines[:_SHOWN_REASONS], f"{more} more failed otherwise."]
 
 
 def print_result(record: StudyRecord) -> None:

@@ -84,8 +84,14 @@ def _study_name(ctx: click.Context, param: click.Parameter, value: str | None) -
     type=click.IntRange(1),
     help="DDP ranks of one fold training.",
 )
-@click.option("--cpus-per-worker", type=click.IntRange(1), help="By default what the group leaves.")
-@click.option("--groups", type=click.IntRange(1), help="Most fold trainings at once; all that fit.")
+@click.option(
+    "--cpus-per-worker",
+    type=click.IntRange(1),
+    help="By default 1, or a GPU's share of its machine.",
+)
+@click.option(
+    "--groups", type=click.IntRange(1), help="Most fold trainings at once; by default all that fit."
+)
 @click.option("--address", help="`auto` joins the running Ray cluster; by default this machine.")
 @click.option(
     "--out",
@@ -94,7 +100,9 @@ def _study_name(ctx: click.Context, param: click.Parameter, value: str | None) -
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder of checkpoints.",
 )
-@click.option("--dry-run", is_flag=True, help="Print space, first knobs and settings; search not.")
+@click.option(
+    "--dry-run", is_flag=True, help="Print space, first knobs and settings as JSON and stop."
+)
 def tune(
     method: str,
     data: str,

@@ -57,6 +57,13 @@ def test_equal_failures_share_a_line():
     ]
 
 
+def test_many_reasons_are_cut_short():
+    trials = [made_trial(number, [], "failed", f"nan in epoch {number}") for number in range(9)]
+    lines = failure_lines(made_record(*trials))
+    assert len(lines) == 6
+    assert lines[-1] == "4 more failed otherwise."
+
+
 def test_the_result_has_best_knobs_folds_mean_and_sem(capsys):
     print_result(made_record(DONE, LOST, FAILED))
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
