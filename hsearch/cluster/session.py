@@ -91,11 +91,8 @@ def _connect(address: str | None, scratch: Path) -> None:
                 "leave it out to search on this machine alone."
             ) from error
         return
-    token = scratch / "token"
-    token.touch(mode=0o600)
-    token.write_text(secrets.token_hex(32), encoding="utf-8")
-    os.environ.setdefault("RAY_AUTH_MODE", "token")
-    os.environ.setdefault("RAY_AUTH_TOKEN_PATH", str(token))
+    if not {"RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys():
+        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)  # else Ray writes one to ~/.ray
     try:
         ray.init(
             address="local",
@@ -107,9 +104,6 @@ def _connect(address: str | None, scratch: Path) -> None:
         )
     except (ConnectionError, RuntimeError, OSError) as error:
         raise ClusterError(f"Ray could not be started on this machine: {error}") from error
-    finally:
-        if os.environ.get("RAY_AUTH_TOKEN_PATH") == str(token):
-            os.environ.pop("RAY_AUTH_TOKEN_PATH")
 
 
 def _remove_leftovers(folder: Path) -> None:
