@@ -23,6 +23,7 @@ _SETTINGS = {
     "RAY_AIR_NEW_OUTPUT": "0",  # hsearch shows its own progress
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
+    "RAY_DEDUP_LOGS_SKIP_REGEX": ".*",  # raylet messages; hsearch tells what matters itself
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "1",
     "RAY_TRAIN_METRICS_ENABLED": "0",
     "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": str(PLACING_SECONDS),

@@ -1,6 +1,7 @@
 """What a job needs to run: its data, split into classes, and its network."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -12,6 +13,7 @@ from hsearch.data.pixels import Pixels, open_pixels
 from hsearch.data.splits import store_splits
 from hsearch.data.store import Store
 from hsearch.errors import DatasetError
+from hsearch.folds import ClassSplits, Splits
 from hsearch.hierarchy import Hierarchy
 from hsearch.methods import Setting, check_knobs, load_method
 from hsearch.models.embedder import Embedder
@@ -45,32 +47,47 @@ class FoldData:
 
 def open_job_store(job: FoldJob) -> Store:
     """Returns the job's store, which must still be the one that the job was made for."""
-    store = open_data(job.data)
-    if store.digest != job.data_digest:
+    return _open_checked(job.data, job.data_digest)
+
+
+def _open_checked(data: str, digest: str) -> Store:
+    store = open_data(data)
+    if store.digest != digest:
         raise DatasetError(
-            f"The data set '{job.data}' has changed since this run began (digest "
-            f"{store.digest[:12]} instead of {job.data_digest[:12]}); start a new run."
+            f"The data set '{data}' has changed since this run began (digest "
+            f"{store.digest[:12]} instead of {digest[:12]}); start a new run."
         )
     return store
 
 
 def load_fold(job: FoldJob) -> FoldData:
     """Opens the training and validation images of a job."""
-    store = open_job_store(job)
-    splits = store_splits(store, job.splits)
+    store, splits, pixels = _open_shared(
+        job.data, job.data_digest, job.splits, job.training.image.resize
+    )
     fold = splits.folds[job.fold]
     hierarchy = store.hierarchy.restrict(fold.train)
     train_rows, validation_rows = store.rows(fold.train), store.rows(fold.validation)
     position = np.full(store.hierarchy.num_classes, -1)
     position[fold.train] = np.arange(len(fold.train))
     return FoldData(
-        pixels=open_pixels(store, store.rows(splits.trainval), job.training.image.resize),
+        pixels=pixels,
         hierarchy=hierarchy,
         train_rows=train_rows,
         train_labels=hierarchy.paths[position[store.classes[train_rows]]],
         validation_rows=validation_rows,
         validation_labels=store.hierarchy.paths[store.classes[validation_rows]],
     )
+
+
+@lru_cache(maxsize=4)
+def _open_shared(
+    data: str, digest: str, splits: Splits, resize: int
+) -> tuple[Store, ClassSplits, Pixels]:
+    """What all folds and trials of a study share, opened once per process."""
+    store = _open_checked(data, digest)
+    classes = store_splits(store, splits)
+    return store, classes, open_pixels(store, store.rows(classes.trainval), resize)
 
 
 def build_batches(job: FoldJob, data: FoldData, views: int) -> TrainingBatches:

@@ -1,0 +1,124 @@
+"""Searches run as a user runs them: the `hsearch` command in a process and a folder of its own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hsearch.data.store import Store
+from tests.conftest import TINY
+
+LIMIT_SECONDS = 240
+
+
+class Search:
+    """`hsearch tune` on the toy data, with everything it writes in one folder.
+
+    Args:
+        folder: Working directory of the commands.
+        store: Data.
+        options: Further options of `tune`, repeated at every start.
+    """
+
+    def __init__(self, folder: Path, store: Store, *options: str, method: str = "proxy_nca"):
+        self.folder = folder
+        settings = [f"--set={key}={value}" for key, value in TINY.items()]
+        self.command = [
+            *(sys.executable, "-m", "hsearch", "tune", "--method", method),
+            *("--data", str(store.path), "--study", "toy", *settings, *options),
+        ]
+
+    def run(self, *options: str, exit_code: int = 0) -> str:
+        """Runs the command to its end and returns what it printed."""
+        with self.started(*options) as process:
+            process.wait(LIMIT_SECONDS)
+        printed = self.printed()
+        assert process.returncode == exit_code, printed
+        return printed
+
+    @contextmanager
+    def started(self, *options: str) -> Iterator[subprocess.Popen]:
+        """Starts the command; whatever is left of it is killed at the end."""
+        with (self.folder / "printed").open("wb") as file:
+            process = subprocess.Popen(
+                [*self.command, *options],
+                cwd=self.folder,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+    def printed(self) -> str:
+        return (self.folder / "printed").read_text()
+
+    def record(self) -> dict[str, Any]:
+        """What `hsearch studies --json` says."""
+        command = [sys.executable, "-m", "hsearch", "studies", "toy", "--json"]
+        answer = subprocess.run(command, cwd=self.folder, capture_output=True, check=True)
+        record: dict[str, Any] = json.loads(answer.stdout)
+        return record
+
+    def table(self) -> list[tuple[Any, ...]]:
+        """What decides a study, without times and run ids."""
+        return [
+            (t["number"], t["state"], t["source"], t["knobs"], t["reason"], scores(t))
+            for t in self.record()["trials"]
+        ]
+
+    def wait_for(self, text: str, process: subprocess.Popen) -> None:
+        """Waits until the command has printed a text."""
+        wait_until(lambda: text in self.printed() or process.poll() is not None, text)
+        assert text in self.printed(), self.printed()
+
+
+def scores(trial: dict[str, Any]) -> list[float]:
+    return [trial["folds"][fold]["score"] for fold in sorted(trial["folds"])]
+
+
+def wait_until(predicate: Callable[[], object], what: str = "", seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    while not predicate():
+        assert time.monotonic() < deadline, f"waited {seconds} s for: {what}"
+        time.sleep(0.1)
+
+
+def processes_of(pid: int, name: str = "") -> list[int]:
+    """Descendants of a process whose command line contains `name`."""
+    children: dict[int, list[int]] = {}
+    lines: dict[int, str] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int(folder.joinpath("stat").read_text().rpartition(")")[2].split()[1])
+            line = folder.joinpath("cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except (OSError, ValueError):
+            continue  # it has just ended
+        children.setdefault(parent, []).append(int(folder.name))
+        lines[int(folder.name)] = line
+    found, todo = [], [pid]
+    while todo:
+        below = children.get(todo.pop(), [])
+        todo += below
+        found += [p for p in below if name in lines[p]]
+    return found
+
+
+def kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

@@ -1,0 +1,102 @@
+"""A search from the command line, on real Ray, with a real record and real MLflow."""
+
+import os
+import signal
+import sqlite3
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.searches import Search, is_alive, processes_of, scores, wait_until
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory, toy_store):
+    """A finished search of 4 trials on two groups."""
+    search = Search(tmp_path_factory.mktemp("searched"), toy_store, "--trials=4")
+    with search.started() as process:
+        wait_until(lambda: "fold 0" in search.printed(), "first fold")
+        search.processes = processes_of(process.pid)
+        process.wait(240)
+    assert process.returncode == 0, search.printed()
+    return search
+
+
+def test_every_trial_is_complete_with_all_folds_or_says_why_not(searched):
+    trials = searched.record()["trials"]
+    assert [trial["number"] for trial in trials] == [0, 1, 2, 3]
+    for trial in trials:
+        assert trial["state"] in ("complete", "lost")
+        assert (trial["state"] == "complete") == (len(trial["folds"]) == 4)
+        assert (trial["reason"] is None) == (trial["state"] == "complete")
+        assert trial["run_id"]
+        for fold, result in trial["folds"].items():
+            assert result["job"] == {**trial["job"], "fold": int(fold)}
+            assert result["versions"]["torch"]
+
+
+def test_the_first_trials_are_the_published_values_and_the_start_points(searched):
+    sources = [trial["source"] for trial in searched.record()["trials"]]
+    assert "published" in sources[0]
+    assert all("Musgrave" in source for source in sources[1:4])
+
+
+def test_the_output_shows_arithmetic_folds_best_and_what_to_do_next(searched):
+    printed = searched.printed()
+    cores = len(os.sched_getaffinity(0))
+    assert f"1 node with {cores} CPUs" in printed
+    assert "trial 0  fold 0  MAP@R" in printed
+    assert "new best" in printed
+    assert "hsearch train --like toy/best" in printed
+    assert "mlflow ui" in printed
+    assert "\x1b" not in printed
+    assert "WARNING" not in printed
+    assert "INFO" not in printed
+
+
+def test_nothing_is_left_behind(searched):
+    assert searched.processes, "the groups of the search were seen while it ran"
+    wait_until(lambda: not any(map(is_alive, searched.processes)), "all processes gone")
+    assert not list(Path(tempfile.gettempdir()).glob("hsearch-ray-*"))
+    assert {p.name for p in searched.folder.iterdir()} >= {"hsearch.db", "mlflow.db", "studies"}
+
+
+def test_only_the_networks_of_the_best_trial_are_kept(searched):
+    record = searched.record()
+    complete = [trial for trial in record["trials"] if trial["state"] == "complete"]
+    best = max(complete, key=lambda trial: sum(scores(trial)))
+    kept = sorted(path.name for path in (searched.folder / "studies" / "toy").iterdir())
+    assert kept == [f"trial-{best['number']:04d}"]
+    folder = searched.folder / "studies" / "toy" / kept[0]
+    files = sorted(p.name for p in (folder / "fold-3").iterdir() if not p.name.startswith("."))
+    assert files == ["best.safetensors", "job.json", "result.json"]
+
+
+def test_mlflow_has_one_run_per_trial_below_the_study(searched):
+    with sqlite3.connect(searched.folder / "mlflow.db") as db:
+        runs = db.execute("select count(*) from runs").fetchone()[0]
+        children = db.execute("select count(*) from tags where key = 'mlflow.parentRunId'")
+        assert (runs, children.fetchone()[0]) == (5, 4)
+    db.close()
+
+
+def test_the_same_command_again_trains_nothing_and_more_trials_extend(searched):
+    before = searched.table()
+    assert "nothing is left to train" in searched.run()
+    assert searched.table() == before
+    searched.run("--trials=5")
+    assert searched.table()[:4] == before
+    assert len(searched.table()) == 5
+
+
+def test_ctrl_c_loses_nothing_that_was_finished(tmp_path, toy_store):
+    search = Search(tmp_path, toy_store, "--trials=2", "--groups=1", "--tracking-uri=none")
+    with search.started() as process:
+        search.wait_for("trial 0  fold 1", process)
+        process.send_signal(signal.SIGINT)
+        process.wait(60)
+    assert process.returncode == 130, search.printed()
+    assert "same command" in search.printed()
+    assert "Traceback" not in search.printed()
+    assert len(search.record()["trials"][0]["folds"]) >= 2
