@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -28,6 +29,8 @@ class Search:
 
     def __init__(self, folder: Path, store: Store, *options: str, method: str = "proxy_nca"):
         self.folder = folder
+        self.processes: list[int] = []
+        self.output = folder / f"printed-{secrets.token_hex(4)}"
         settings = [f"--set={key}={value}" for key, value in TINY.items()]
         self.command = [
             *(sys.executable, "-m", "hsearch", "tune", "--method", method),
@@ -45,7 +48,7 @@ class Search:
     @contextmanager
     def started(self, *options: str) -> Iterator[subprocess.Popen]:
         """Starts the command; whatever is left of it is killed at the end."""
-        with (self.folder / "printed").open("wb") as file:
+        with self.output.open("wb") as file:
             process = subprocess.Popen(
                 [*self.command, *options],
                 cwd=self.folder,
@@ -60,7 +63,7 @@ class Search:
             process.wait()
 
     def printed(self) -> str:
-        return (self.folder / "printed").read_text()
+        return self.output.read_text()
 
     def record(self) -> dict[str, Any]:
         """What `hsearch studies --json` says."""

@@ -1,0 +1,57 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hsearch.cluster.preflight import Node, concurrent_trials, plan_groups
+from hsearch.errors import ConfigError
+
+CPU_NODE, GPU_NODE = Node(cpus=16), Node(cpus=32, gpus=4)
+
+
+def test_one_cpu_per_group_on_a_machine_without_gpu():
+    plan = plan_groups([Node(cpus=2)], workers=1)
+    assert (plan.groups, plan.cpus, plan.gpus) == (2, 1, 0)
+    assert plan.arithmetic == (
+        "1 node with 2 CPUs: room for 2 workers of 1 CPU; 1 per fold: 2 fold trainings at once"
+    )
+
+
+def test_one_gpu_per_worker_with_its_share_of_cpus():
+    plan = plan_groups([CPU_NODE, GPU_NODE, GPU_NODE], workers=2)
+    assert (plan.groups, plan.cpus, plan.gpus) == (4, 8, 1)
+    assert "room for 8 workers of 8 CPUs and 1 GPU" in plan.arithmetic
+
+
+def test_a_limit_is_told():
+    assert "(of 16 possible)" in plan_groups([CPU_NODE], 1, limit=3).arithmetic
+
+
+@pytest.mark.parametrize(
+    ("nodes", "workers", "cpus"), [([Node(2)], 3, None), ([Node(2), Node(2)], 1, 3), ([], 1, None)]
+)
+def test_what_can_never_be_placed_is_refused_with_the_arithmetic(nodes, workers, cpus):
+    with pytest.raises(ConfigError, match=r"CPUs: room for \d workers.*--workers-per-fold"):
+        plan_groups(nodes, workers, cpus)
+
+
+nodes = st.lists(st.builds(Node, cpus=st.integers(1, 64), gpus=st.integers(0, 8)), min_size=1)
+
+
+@given(nodes, st.integers(1, 4), st.integers(1, 4))
+def test_what_is_planned_fits_node_by_node(nodes, workers, cpus):
+    try:
+        plan = plan_groups(nodes, workers, cpus)
+    except ConfigError:
+        return
+    room = sum(
+        min(n.cpus // plan.cpus, n.gpus if plan.gpus else n.cpus // plan.cpus) for n in nodes
+    )
+    assert 1 <= plan.groups * plan.workers <= room
+    assert room - plan.groups * plan.workers < workers
+
+
+@given(st.integers(1, 100), st.sampled_from([1, 4]))
+def test_trials_keep_all_groups_busy_and_one_group_has_one_trial(groups, ahead):
+    trials = concurrent_trials(groups, ahead)
+    assert trials * ahead >= groups
+    assert concurrent_trials(1, ahead) == 1
