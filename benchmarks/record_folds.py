@@ -22,11 +22,21 @@ from pathlib import Path
 from typing import Any
 
 import optuna
-from short_trainings import METHOD, SETTINGS, Outcome, Trainers, all_folds, short_job, space_for
+import torch
+from short_trainings import (
+    METHOD,
+    SETTINGS,
+    Outcome,
+    Trainers,
+    all_folds,
+    pretrained_backbone,
+    short_study,
+)
 
-from hsearch.data.library import open_data, prepare
+from hsearch.data.library import prepare
 from hsearch.files import write_whole
 from hsearch.folds import NUM_FOLDS
+from hsearch.search.space import SearchSpace
 from hsearch.spec import FoldJob, KnobValue
 from hsearch.training.resolve import with_knobs
 
@@ -38,7 +48,7 @@ Place = tuple[str, int, int]  # list of the table, entry, fold
 
 
 @contextmanager
-def data_at_hand(images: Path | None) -> Iterator[None]:
+def data_at_hand(images: Path | None) -> Iterator[Path]:
     """Prepared data live in a folder that vanishes; zips are unpacked as alphabet/character."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ["HSEARCH_DATA"] = folder
@@ -47,7 +57,7 @@ def data_at_hand(images: Path | None) -> Iterator[None]:
             for path in sorted(images.glob("*.zip")):
                 _unpack(path, tree)
             prepare("omniglot", tree)
-        yield
+        yield Path(folder)
 
 
 def _unpack(path: Path, tree: Path) -> None:
@@ -60,11 +70,10 @@ def _unpack(path: Path, tree: Path) -> None:
                 archive.extract(member, tree)
 
 
-def draw_configurations(num_classes: int, count: int) -> list[dict[str, KnobValue]]:
+def draw_configurations(space: SearchSpace, count: int) -> list[dict[str, KnobValue]]:
     """Random knobs; the first ones are the same for every count."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=SEED))
-    space = space_for(num_classes)
     return [space.suggest(study.ask()) for _ in range(count)]
 
 
@@ -139,23 +148,22 @@ def write_table(path: Path, table: Table) -> None:
     write_whole(path, ("{\n" + ",\n".join(parts) + "\n}\n").encode())
 
 
-def record(table: Table, base: FoldJob, path: Path, processes: int) -> None:
+def record(table: Table, base: FoldJob, path: Path, trainers: Trainers) -> None:
     jobs = missing_jobs(table, base)
     print(f"{path.name}: {len(jobs)} trainings to do", flush=True)
     began = time.perf_counter()
-    with Trainers(processes) as trainers:
-        ended = trainers.in_order_of_end(job for job, _ in jobs.values())
-        for count, (job, outcome) in enumerate(ended, start=1):
-            place = jobs[job.digest()][1]
-            keep(table, place, outcome)
-            write_table(path, table)
-            left = (time.perf_counter() - began) / count * (len(jobs) - count)
-            score = "diverged" if outcome.result is None else f"{outcome.result.score:.4f}"
-            print(
-                f"{place[0]} {place[1]:>3} fold {job.fold}: {score:>8}  {outcome.seconds:5.1f} s"
-                f"  {left / 60:5.1f} min left",
-                flush=True,
-            )
+    ended = trainers.in_order_of_end(job for job, _ in jobs.values())
+    for count, (job, outcome) in enumerate(ended, start=1):
+        place = jobs[job.digest()][1]
+        keep(table, place, outcome)
+        write_table(path, table)
+        left = (time.perf_counter() - began) / count * (len(jobs) - count)
+        score = "diverged" if outcome.result is None else f"{outcome.result.score:.4f}"
+        print(
+            f"{place[0]} {place[1]:>3} fold {job.fold}: {score:>8}  {outcome.seconds:5.1f} s"
+            f"  {left / 60:5.1f} min left",
+            flush=True,
+        )
 
 
 def main() -> None:
@@ -168,14 +176,16 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="by default fold_race/DATA.json beside this file")
     options = parser.parse_args()
     path = options.out or TABLES / f"{options.data}.json"
-    with data_at_hand(options.images):
-        num_classes = open_data(options.data).hierarchy.num_classes
-        configurations = draw_configurations(num_classes, options.configurations)
+    torch.set_num_threads(1)
+    with data_at_hand(options.images) as folder:
+        plan = short_study(options.data, pretrained_backbone(folder))
+        configurations = draw_configurations(plan.space, options.configurations)
         table = new_table(options.data, configurations)
         if path.exists():
             table = json.loads(path.read_text(encoding="utf-8"))
         extend(table, configurations, options.reproduce)
-        record(table, short_job(options.data), path, options.processes)
+        with Trainers(options.processes, folder / "runs") as trainers:
+            record(table, plan.spec.job, path, trainers)
 
 
 if __name__ == "__main__":

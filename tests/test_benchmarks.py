@@ -1,0 +1,66 @@
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+
+
+def run(name, *arguments, folder):
+    environment = {**os.environ, "HSEARCH_DATA": str(folder), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, str(BENCHMARKS / name), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=folder,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def write_table(folder, scores):
+    entries = [{"knobs": {}, "scores": row, "seconds": [1.0] * 4} for row in scores]
+    text = json.dumps({"configurations": entries, "reproductions": []})
+    (folder / "made_up.json").write_text(text, encoding="utf-8")
+
+
+def spent(output):
+    """Fold trainings, times fewer, median regret and worst regret by rule."""
+    lines = re.findall(r"^(\S.*?)  +([\d.]+) +([\d.]+) +([\d.]+) +([\d.]+)$", output, re.MULTILINE)
+    return {name: tuple(map(float, figures)) for name, *figures in lines}
+
+
+def test_the_race_spends_less_where_folds_differ_more_than_configurations(tmp_path):
+    difficulty = (0.3, 0.0, -0.1, -0.2)
+    write_table(tmp_path, [[0.5 - 0.02 * c + d for d in difficulty] for c in range(10)])
+    code, output, _ = run("fold_race.py", "--quick", "--tables", tmp_path, folder=tmp_path)
+    assert code == 0
+    rules = spent(output)
+    assert rules["no race"] == (40.0, 1.0, 0.0, 0.0)
+    assert rules["Optuna WilcoxonPruner"][0] == 40.0
+    assert rules["hsearch's fold race"][0] < rules["mean against incumbent"][0]
+    assert rules["hsearch's fold race"][3] == 0.0
+
+
+def test_a_diverged_configuration_ends_at_its_fold_under_every_rule(tmp_path):
+    write_table(tmp_path, [[0.5, 0.4, 0.5, 0.4], [0.5, None, None, None]])
+    code, output, _ = run("fold_race.py", "--quick", "--tables", tmp_path, folder=tmp_path)
+    assert code == 0
+    assert spent(output)["no race"][0] == 6.0
+    assert "(1 diverged)" in output
+
+
+def test_recorded_tables_hold_what_the_race_is_judged_by(tmp_path):
+    code, output, error = run("fold_race.py", "--quick", "--check", folder=tmp_path)
+    assert code == 0, output + error
+    assert output.splitlines()[-1].startswith("fold_race: glyphs ")
+
+
+def test_search_quality_runs(tmp_path):
+    picture = tmp_path / "picture.png"
+    code, output, error = run("search_quality.py", "--quick", "--out", picture, folder=tmp_path)
+    assert code == 0, error
+    assert output.splitlines()[-1].startswith("search_quality: ")
+    assert picture.stat().st_size > 1000
