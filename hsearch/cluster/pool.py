@@ -18,7 +18,7 @@ from ray.train import FailureConfig, RunConfig, ScalingConfig
 from ray.train.torch import TorchTrainer
 
 from hsearch.cluster.preflight import Plan
-from hsearch.cluster.worker import work
+from hsearch.cluster.worker import Train, work
 from hsearch.errors import ClusterError
 
 RETRY_SECONDS = 30.0
@@ -34,6 +34,7 @@ class Pool:
         board: Where groups take jobs; a named actor.
         name: Of that actor.
         plan: Returns how the cluster is to be used now; raises if nothing fits.
+        train: Trains one fold, in a worker.
         folder: For Ray's files, seen by all nodes.
         say: Called with what is worth telling.
     """
@@ -43,11 +44,12 @@ class Pool:
         board: ActorHandle,
         name: str,
         plan: Callable[[], Plan],
+        train: Train,
         folder: Path,
         say: Callable[[str], None],
     ) -> None:
         self._board, self._name = board, name
-        self._plan, self._folder, self._say = plan, folder, say
+        self._plan, self._train, self._folder, self._say = plan, train, folder, say
         self._threads: dict[int, threading.Thread] = {}
         self._ended: queue.SimpleQueue[tuple[int, str | None]] = queue.SimpleQueue()
         self._next = 0
@@ -96,7 +98,7 @@ class Pool:
         """Runs one group to its end; a lost worker starts it anew."""
         trouble = None
         try:
-            _trainer(number, plan, self._name, self._folder).fit()
+            self._trainer(number, plan).fit()
         except (ray.train.TrainingFailedError, ray.exceptions.RayError) as error:
             trouble = _sentence(error)
         try:
@@ -105,24 +107,27 @@ class Pool:
             return  # the search is over
         self._ended.put((number, trouble))
 
-
-def _trainer(number: int, plan: Plan, board: str, folder: Path) -> TorchTrainer:
-    resources = {"CPU": plan.cpus} | ({"GPU": plan.gpus} if plan.gpus else {})
-    return TorchTrainer(
-        work,
-        train_loop_config={"group": number, "board": board, "threads": plan.cpus},
-        scaling_config=ScalingConfig(
-            num_workers=plan.workers,
-            use_gpu=bool(plan.gpus),
-            resources_per_worker=resources,
-            placement_strategy="PACK",
-        ),
-        run_config=RunConfig(
-            name=f"group-{number}",
-            storage_path=str(folder / "train"),
-            failure_config=FailureConfig(max_failures=MAX_RESTARTS, controller_failure_limit=0),
-        ),
-    )
+    def _trainer(self, number: int, plan: Plan) -> TorchTrainer:
+        return TorchTrainer(
+            work,
+            train_loop_config={
+                "group": number,
+                "board": self._name,
+                "threads": plan.cpus,
+                "train": self._train,
+            },
+            scaling_config=ScalingConfig(
+                num_workers=plan.workers,
+                use_gpu=bool(plan.gpus),
+                resources_per_worker={"CPU": plan.cpus} | ({"GPU": 1} if plan.gpus else {}),
+                placement_strategy="PACK",
+            ),
+            run_config=RunConfig(
+                name=f"group-{number}",
+                storage_path=str(self._folder / "train"),
+                failure_config=FailureConfig(max_failures=MAX_RESTARTS, controller_failure_limit=0),
+            ),
+        )
 
 
 def _sentence(error: Exception) -> str:

@@ -6,7 +6,7 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hsearch.cluster.desk import Desk
 from hsearch.cluster.preflight import Plan, concurrent_trials, plan_groups
@@ -17,6 +17,10 @@ from hsearch.search.record import StudyRecord
 from hsearch.search.study import Study
 from hsearch.search.watch import Watch
 from hsearch.tracking.tracker import Tracker
+from hsearch.training.loop import train_fold
+
+if TYPE_CHECKING:
+    from hsearch.cluster.worker import Train
 
 TEND_SECONDS = 5.0
 LISTEN_SECONDS = 5.0
@@ -49,6 +53,7 @@ def run_search(
     options: SearchOptions,
     watch: Watch,
     halted: threading.Event | None = None,
+    train: "Train" = train_fold,
 ) -> StudyRecord:
     """Searches until the study has its trials, and returns the record.
 
@@ -58,12 +63,13 @@ def run_search(
         options: How the cluster is used.
         watch: Sees the progress; all calls come from this thread.
         halted: Ends the search when set, as when the lease was lost.
+        train: Trains one fold, in a worker; benchmarks put something else there.
     """
     folder = options.folder.resolve() / study.name
     folder.mkdir(parents=True, exist_ok=True)
     with ray_session(options.address, folder) as session:
         search = _Search(study, tracker, options, watch, folder, session, halted)
-        search.run()
+        search.run(train)
     return study.record()
 
 
@@ -100,7 +106,7 @@ class _Search:
         """How many trials keep the groups busy; one group is exactly one trial after the other."""
         return concurrent_trials(max(self.alive, self.wanted), self.desk.folds_ahead)
 
-    def run(self) -> None:
+    def run(self, train: "Train") -> None:
         """Runs the search to its end."""
         import ray
 
@@ -112,7 +118,7 @@ class _Search:
         actor = ray.remote(num_cpus=0, max_concurrency=10_000)(Board)
         board = actor.options(name=name).remote()
         scratch = self.session.scratch
-        self.pool = Pool(board, name, self.plan, scratch, self.watch.said)
+        self.pool = Pool(board, name, self.plan, train, scratch, self.watch.said)
         self.every_step()
         threading.Thread(target=self._listen, args=(board,), daemon=True).start()
         run_tune(self.desk, board, name, scratch, self.every_step, self.is_halted)

@@ -25,6 +25,7 @@ _SETTINGS = {
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
     "RAY_DEDUP_LOGS_SKIP_REGEX": ".*",  # raylet messages; hsearch tells what matters itself
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "1",
+    "RAY_worker_niceness": "0",  # as willing as `hsearch train`
     "RAY_TRAIN_METRICS_ENABLED": "0",
     "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": str(PLACING_SECONDS),
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",

@@ -2,6 +2,7 @@
 
 import gc
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,13 @@ from ray.actor import ActorHandle
 import hsearch.distributed as distributed
 from hsearch.cluster.board import LEAVE
 from hsearch.errors import DivergedError, HsearchError
-from hsearch.results import EpochRecord
+from hsearch.results import EpochRecord, FoldResult
 from hsearch.spec import FoldJob
 from hsearch.training.folder import RunFolder
-from hsearch.training.loop import Report, train_fold
+from hsearch.training.loop import Report
+
+Train = Callable[[FoldJob, Report, RunFolder], FoldResult]
+"""What trains a fold: `train_fold`, or what a benchmark puts in its place."""
 
 PATIENCE_SECONDS = 20.0
 """How long a group waits for a job before its ranks meet again, far below any rank's timeout."""
@@ -29,7 +33,8 @@ def work(config: dict[str, Any]) -> None:
     """Trains jobs until the board sends the group home; every rank runs this.
 
     Args:
-        config: `group` (its number), `board` (name of the actor) and `threads` (of this rank).
+        config: `group` (its number), `board` (name of the actor), `threads` (of this rank) and
+            `train` (a `Train`).
     """
     torch.set_num_threads(config["threads"])
     group: int = config["group"]
@@ -44,12 +49,12 @@ def work(config: dict[str, Any]) -> None:
         if ticket == LEAVE:
             return
         if ticket is not None:
-            outcome = _train(ticket, board, group)
+            outcome = _train(ticket, board, group, config["train"])
             if first:
                 ray.get(board.finish.remote(group, ticket["key"], outcome))
 
 
-def _train(ticket: dict[str, Any], board: ActorHandle, group: int) -> dict[str, str]:
+def _train(ticket: dict[str, Any], board: ActorHandle, group: int, train: Train) -> dict[str, str]:
     """Returns the outcome of a job; what the configuration brings about is one, not an error."""
     job = FoldJob.model_validate_json(ticket["job"])
     folder = RunFolder(Path(ticket["path"]))
@@ -57,10 +62,10 @@ def _train(ticket: dict[str, Any], board: ActorHandle, group: int) -> dict[str, 
     try:
         if distributed.rank() == 0:
             with folder.claimed(job, patience=CLAIM_SECONDS):
-                result = train_fold(job, report, folder)
+                result = train(job, report, folder)
                 folder.last.unlink(missing_ok=True)
         else:
-            result = train_fold(job, report, folder)
+            result = train(job, report, folder)
     except DivergedError as error:  # of the gathered loss, so it meets every rank alike
         return {"failed": str(error)}
     except (HsearchError, RuntimeError, MemoryError, ArithmeticError, LookupError, TypeError) as e:

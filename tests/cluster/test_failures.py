@@ -1,0 +1,66 @@
+"""What a configuration brings about is data; a search that only fails explains itself."""
+
+import shutil
+
+import pytest
+
+from hsearch.data.splits import store_splits
+from hsearch.data.store import Store
+from tests.cluster.searches import Search
+
+SPACE = """\
+knobs:
+  optimizer.lr.proxies: {{low: {low}, high: 1.0e+30, log: true}}
+  method.scale: {{low: 1.0, high: 64.0, log: true}}
+"""
+
+
+def space(folder, low):
+    path = folder / "space.yaml"
+    path.write_text(SPACE.format(low=low))
+    return f"--space={path}"
+
+
+def test_a_diverged_trial_is_failed_with_its_reason_and_the_search_goes_on(tmp_path, toy_store):
+    options = ("--trials=6", "--sampler=random", "--tracking-uri=none", "--no-race")
+    search = Search(tmp_path, toy_store, *options, space(tmp_path, "1.0e-2"))
+    search.run()
+    trials = search.record()["trials"]
+    states = [trial["state"] for trial in trials]
+    assert "failed" in states
+    assert "complete" in states
+    assert "running" not in states
+    assert all("loss" in t["reason"] for t in trials if t["state"] == "failed")
+
+
+def test_a_search_that_only_fails_stops_with_a_diagnosis(tmp_path, toy_store):
+    options = ("--trials=40", "--sampler=random", "--tracking-uri=none")
+    fixed = "--set=optimizer.lr.backbone=1e30"
+    search = Search(tmp_path, toy_store, *options, fixed, space(tmp_path, "1.0e+20"))
+    printed = search.run(exit_code=1)
+    assert "failed" in printed
+    assert "optimizer.lr.proxies" in printed
+    assert len(search.record()["trials"]) < 40
+
+
+@pytest.fixture
+def unreadable_test_images(tmp_path, toy_store):
+    """The toy store with every byte of the test images destroyed."""
+    path = tmp_path / "broken" / "toy.arrow"
+    path.parent.mkdir()
+    shutil.copy(toy_store.path, path)
+    content = bytearray(path.read_bytes())
+    for row in toy_store.rows(store_splits(toy_store).test):
+        image = bytes(toy_store.encoded(int(row)))
+        start = content.find(image)
+        assert start >= 0
+        content[start : start + len(image)] = bytes(len(image))
+    path.write_bytes(content)
+    return Store.open(path)
+
+
+def test_a_search_never_opens_a_test_image(tmp_path, unreadable_test_images):
+    store = unreadable_test_images
+    search = Search(tmp_path, store, "--trials=1", "--tracking-uri=none")
+    search.run()
+    assert search.record()["trials"][0]["state"] == "complete"
