@@ -92,6 +92,12 @@ class Board:
             self._tell({"event": "group", "alive": len(self._groups)})
         await self._wake()
 
+    async def look(self) -> None:
+        """Takes back the jobs of groups that have lost a machine, before Ray notices it all."""
+        alive = _alive_nodes()
+        for number in [n for n, group in self._groups.items() if not group.nodes <= alive]:
+            await self.leave(number)
+
     async def take(self, group: int, patience: float) -> Event | str | None:
         """Returns the next job for a group, LEAVE at the end, or None after `patience` seconds."""
         async with self._changed:
@@ -100,7 +106,7 @@ class Board:
             if self._closed:
                 return LEAVE
             ticket = self._waiting.popleft()
-            self._groups[group].ticket = ticket
+            self._groups.setdefault(group, Group()).ticket = ticket
             return {"key": ticket.key, "job": ticket.job, "path": ticket.path}
 
     async def epoch(self, group: int, key: tuple[int, int], record: str) -> None:
@@ -141,8 +147,7 @@ class Board:
         ticket = group.ticket
         if ticket is None:
             return
-        alive = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
-        ticket.crashes += group.nodes <= alive
+        ticket.crashes += group.nodes <= _alive_nodes()
         if ticket.crashes >= MAX_CRASHES:
             ticket.outcome.set_result(
                 {
@@ -169,3 +174,7 @@ class Board:
     async def _wake(self) -> None:
         async with self._changed:
             self._changed.notify_all()
+
+
+def _alive_nodes() -> set[str]:
+    return {node["NodeID"] for node in ray.nodes() if node["Alive"]}

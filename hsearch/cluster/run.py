@@ -116,7 +116,7 @@ class _Search:
 
         name = f"board-{secrets.token_hex(4)}"
         actor = ray.remote(num_cpus=0, max_concurrency=10_000)(Board)
-        board = actor.options(name=name).remote()
+        self.board = board = actor.options(name=name).remote()
         scratch = self.session.scratch
         self.pool = Pool(board, name, self.plan, train, scratch, self.watch.said)
         self.every_step()
@@ -131,10 +131,16 @@ class _Search:
 
     def every_step(self) -> None:
         """Tends the pool every few seconds and passes on what the board told."""
+        before = self.alive
         while not self.events.empty():
             self._pass_on(self.events.get())
+        if self.alive != before:
+            groups = "1 worker group" if self.alive == 1 else f"{self.alive} worker groups"
+            self.watch.said(f"{groups} at work, {self.wanted} wanted.")
+            self.watch.groups(self.alive, self.wanted)
         if time.monotonic() - self.tended > TEND_SECONDS:
             self.tended = time.monotonic()
+            self.board.look.remote()
             self.pool.tend(self.alive)
             if self.pool.wanted != self.wanted:
                 self.wanted = self.pool.wanted
@@ -146,7 +152,6 @@ class _Search:
             self.watch.epoch(number, fold, EpochRecord.model_validate_json(event["record"]))
         elif event["event"] == "group":
             self.alive = event["alive"]
-            self.watch.groups(self.alive, self.wanted)
         else:
             number, fold = event["key"]
             self.watch.said(
