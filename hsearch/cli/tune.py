@@ -184,7 +184,8 @@ def _search(
     from hsearch.search.study import Study
 
     with closing(Study.open(name, storage, plan.spec, plan.space)) as study:
-        with Lease(study, waiting=click.echo), _tracking(study, tracking_uri) as tracker:
+        lease = Lease(study, waiting=click.echo)
+        with lease, _tracking(study, tracking_uri) as tracker:
             record = study.record()
             if is_over(record, options.trials):
                 click.echo(
@@ -192,7 +193,7 @@ def _search(
                 )
             else:
                 with SearchProgress(record, options.trials) as progress:
-                    run_search(study, tracker, options, progress)
+                    run_search(study, tracker, options, progress, halted=lease.lost)
         final_words(study.record(), storage, tracking_uri)
 
 

@@ -27,7 +27,7 @@ class SearchOptions:
     folder: Path
 
 
-def search_at_once(study, tracker, options, watch):
+def search_at_once(study, tracker, options, watch, halted=None):
     """Every trial does a little worse than the one before, so that the race ends it early."""
     watch.said("1 group of 1 worker")
     while len(study.record().trials) < options.trials:
@@ -164,7 +164,7 @@ def test_unknown_methods_and_data_are_answered_with_the_nearest(tune):
 
 
 def test_an_interrupt_keeps_the_record_and_says_so(tune, monkeypatch):
-    def interrupted(study, tracker, options, watch):
+    def interrupted(study, tracker, options, watch, halted):
         search_at_once(study, tracker, SearchOptions(1, None, 1, None, None, Path()), watch)
         raise KeyboardInterrupt
 
