@@ -50,7 +50,7 @@ def test_a_driver_killed_at_any_moment_doubles_nothing_and_prints_nothing(
     command = [sys.executable, driver.__file__, str(tmp_path / "states.json"), str(notes), uri]
     seed = random.randrange(10**6)
     rng = random.Random(seed)
-    for _ in range(3):
+    for _ in range(2):
         before = notes.read_bytes() if notes.exists() else b""
         with started(command) as process:
             end = time.monotonic() + 60
