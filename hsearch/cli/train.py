@@ -1,6 +1,9 @@
 """`hsearch train`: one method on one fold."""
 
 import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -121,7 +124,8 @@ def _train(job: "FoldJob", trial: "TrialRecord | None", workers: int, folder: Pa
     from hsearch.cli.progress import TrainingProgress
     from hsearch.training.launch import train_locally
 
-    with TrainingProgress(job, folder) as progress:
+    threads = nullcontext() if trial is None else _as_in_a_search()
+    with threads, TrainingProgress(job, folder) as progress:
         result = train_locally(job, progress, folder, workers)
         progress.finished(result)
     if trial is not None:
@@ -135,6 +139,20 @@ def _train(job: "FoldJob", trial: "TrialRecord | None", workers: int, folder: Pa
                 f"The score differs from the recorded {recorded.score:.4f} of trial {trial.number} "
                 f"by {result.score - recorded.score:+.1e}{_why(recorded.versions, result.versions)}"
             )
+
+
+@contextmanager
+def _as_in_a_search() -> Iterator[None]:
+    """One thread on a CPU, as a search's workers have by default: another number sums otherwise."""
+    import torch
+
+    before = torch.get_num_threads()
+    if not torch.cuda.is_available() and "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _why(recorded: dict[str, str], here: dict[str, str]) -> str:
