@@ -1,8 +1,9 @@
 """Opening the database of studies: a SQLite file or the URL of a server."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Self
 
 import optuna
 from optuna.exceptions import StorageInternalError
@@ -44,6 +45,14 @@ class Storage:
         """Closes all connections."""
         self._database.remove_session()
         self._database.engine.dispose()
+
+    @contextmanager
+    def closed_on_error(self) -> Iterator[Self]:
+        """Closes the storage if what is done with it first fails."""
+        with ExitStack() as stack:
+            stack.callback(self.close)
+            yield self
+            stack.pop_all()
 
     @contextmanager
     def guarded(self) -> Iterator[None]:

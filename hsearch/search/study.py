@@ -13,7 +13,7 @@ import math
 import statistics
 import threading
 from collections.abc import Container, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from optuna.study import StudyDirection
@@ -74,23 +74,23 @@ class Study:
         from hsearch.search.proposal import Proposer
 
         proposer = Proposer(spec, space)  # first, because it refuses what can never be tried
-        opened = Storage(storage, create=True)
-        with opened.guarded():
-            _create(name, opened, spec)
-            check_known(name, opened)
-        study = cls(name, opened, proposer)
-        check_same_spec(name, study.spec, spec)
-        if not driver_lives(study.attribute("driver")):
-            study.take_over()
-        return study
+        with Storage(storage, create=True).closed_on_error() as opened:
+            with opened.guarded():
+                _create(name, opened, spec)
+                check_known(name, opened)
+            study = cls(name, opened, proposer)
+            check_same_spec(name, study.spec, spec)
+            if not driver_lives(study.attribute("driver")):
+                study.take_over()
+            return study
 
     @classmethod
     def load(cls, name: str, storage: str) -> Self:
         """Opens an existing study for reading and for notes."""
-        opened = Storage(storage, create=False)
-        with opened.guarded():
-            check_known(name, opened)
-        return cls(name, opened)
+        with Storage(storage, create=False).closed_on_error() as opened:
+            with opened.guarded():
+                check_known(name, opened)
+            return cls(name, opened)
 
     def close(self) -> None:
         """Closes the storage."""
@@ -257,12 +257,8 @@ class Study:
 
 def study_names(storage: str) -> list[str]:
     """Returns the names of all studies of hsearch in a storage, sorted."""
-    opened = Storage(storage, create=False)
-    try:
-        with opened.guarded():
-            return known_names(opened)
-    finally:
-        opened.close()
+    with closing(Storage(storage, create=False)) as opened, opened.guarded():
+        return known_names(opened)
 
 
 def _create(name: str, storage: Storage, spec: StudySpec) -> None:

@@ -53,6 +53,7 @@ def open_client(uri: str) -> "MlflowClient":
     warnings.filterwarnings("ignore", module=r"(mlflow|alembic|sqlalchemy)\b")
     from mlflow import MlflowClient
 
+    logging.getLogger("mlflow").setLevel(logging.CRITICAL)  # importing it has set a level
     return MlflowClient(tracking_uri=uri)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from hsearch.data.store import Store
 from tests.conftest import TINY
 
-LIMIT_SECONDS = 240
+LIMIT_SECONDS = 300
 
 
 class Search:
@@ -89,7 +89,7 @@ def scores(trial: dict[str, Any]) -> list[float]:
     return [trial["folds"][fold]["score"] for fold in sorted(trial["folds"])]
 
 
-def wait_until(predicate: Callable[[], object], what: str = "", seconds: float = 120) -> None:
+def wait_until(predicate: Callable[[], object], what: str = "", seconds: float = 240) -> None:
     deadline = time.monotonic() + seconds
     while not predicate():
         assert time.monotonic() < deadline, f"waited {seconds} s for: {what}"
