@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 .PHONY: demo test check bench clean
 
 # Few trials and short schedules: a look at a search, not a verdict about the methods.
-DEMO := --data glyphs --trials 8 --epochs 4 --set batch.size=32
+DEMO := --data glyphs --trials 6 --epochs 4
 
 demo: $(VENV)/.installed
 	$(BIN)/hsearch tune --method hpl $(DEMO)
