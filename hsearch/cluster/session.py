@@ -25,12 +25,17 @@ _SETTINGS = {
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
     "RAY_DEDUP_LOGS_SKIP_REGEX": ".*",  # raylet messages; hsearch tells what matters itself
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "1",
-    "RAY_worker_niceness": "0",  # as willing as `hsearch train`
     "RAY_TRAIN_METRICS_ENABLED": "0",
     "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": str(PLACING_SECONDS),
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "TUNE_DISABLE_SIGINT_HANDLER": "1",
     "TUNE_GLOBAL_CHECKPOINT_S": "3600",  # the study is the record, not Tune's files
+}
+
+# Of a cluster that this process starts.
+_LOCAL_SETTINGS = {
+    "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # a process per group; nobody reclaims this machine
+    "RAY_worker_niceness": "0",  # as willing as `hsearch train`
 }
 
 
@@ -61,7 +66,8 @@ def ray_session(address: str | None, folder: Path) -> Iterator[Session]:
             one on this machine for the time of the session.
         folder: Seen by all nodes of a running cluster; gets a hidden folder for scratch files.
     """
-    for name, value in _SETTINGS.items():
+    settings = _SETTINGS | (_LOCAL_SETTINGS if address is None else {})
+    for name, value in settings.items():
         os.environ.setdefault(name, value)
     _remove_leftovers(Path(tempfile.gettempdir()))
     if address is None:

@@ -29,6 +29,7 @@ class Search:
 
     def __init__(self, folder: Path, store: Store, *options: str, method: str = "proxy_nca"):
         self.folder = folder
+        self.pid = 0
         self.processes: list[int] = []
         self.output = folder / f"printed-{secrets.token_hex(4)}"
         settings = [f"--set={key}={value}" for key, value in TINY.items()]

@@ -17,7 +17,7 @@ def searched(tmp_path_factory, toy_store):
     search = Search(tmp_path_factory.mktemp("searched"), toy_store, "--trials=4")
     with search.started() as process:
         wait_until(lambda: "fold 0" in search.printed(), "first fold")
-        search.processes = processes_of(process.pid)
+        search.pid, search.processes = process.pid, processes_of(process.pid)
         process.wait(240)
     assert process.returncode == 0, search.printed()
     return search
@@ -58,7 +58,7 @@ def test_the_output_shows_arithmetic_folds_best_and_what_to_do_next(searched):
 def test_nothing_is_left_behind(searched):
     assert searched.processes, "the groups of the search were seen while it ran"
     wait_until(lambda: not any(map(is_alive, searched.processes)), "all processes gone")
-    assert not list(Path(tempfile.gettempdir()).glob("hsearch-ray-*"))
+    assert not list(Path(tempfile.gettempdir()).glob(f"hsearch-ray-{searched.pid}-*"))
     assert {p.name for p in searched.folder.iterdir()} >= {"hsearch.db", "mlflow.db", "studies"}
 
 
