@@ -185,10 +185,11 @@ class SearchProgress(Watch):
             ProgressBar(total=self.total, completed=ended, width=30),
             f"{ended} of {self.total}: {count_words(trials)}",
         )
-        lines = [Text(f"{self._pace_words(trials)}")]
+        lines = [Text(self._pace_words(trials))]
         if self.best is not None:
             lines.append(Text(f"best: trial {self.best.number}, MAP@R {score_words(self.best)}"))
-            lines.append(Text(f"  {knob_words(self.best.knobs)}"))
+            knobs = f"  {knob_words(self.best.knobs)}"
+            lines.append(Text(knobs, no_wrap=False, overflow="fold"))
         return Group(bar, *lines, *self._running())
 
     def _pace_words(self, trials: tuple[TrialRecord, ...]) -> str:

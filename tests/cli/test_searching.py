@@ -144,7 +144,9 @@ from tests.cli.made_studies import made_record, made_trial
 from tests.cli.test_searching import epoch
 with SearchProgress(made_record(), 3) as progress:
     progress.groups(2, 2)
-    progress.trial(made_trial(0, [0.5, 0.6, 0.5, 0.6], "complete"))
+    best = made_trial(0, [0.5, 0.6, 0.5, 0.6], "complete")
+    knobs = {**best.knobs, **{f"method.knob_{n}": 0.5 for n in range(9)}, "method.last": 7}
+    progress.trial(best.model_copy(update={"knobs": knobs}))
     progress.trial(made_trial(1, []))
     progress.epoch(1, 0, epoch(2))
     time.sleep(1.2)
@@ -158,6 +160,7 @@ def test_a_terminal_shows_counts_best_and_running_folds():
     assert "folds a minute" in shown
     assert "best: trial 0, MAP@R 0.5500 +- 0.0289" in shown
     assert "method.scale=8" in shown
+    assert "method.last=7" in shown, "long lines are folded, not cut"
     assert "trial 1 fold 0: epoch 2 of" in shown
     assert "trial 0  fold 0" not in shown, "folds are lines in a pipe alone"
 
