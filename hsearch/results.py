@@ -1,5 +1,8 @@
 """What a training gives: frozen values that survive a round trip through JSON."""
 
+from collections.abc import Iterable
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
 
 from hsearch.spec import FoldJob, Spec
@@ -51,3 +54,12 @@ class FoldResult(Spec):
     history: tuple[EpochRecord, ...]
     stopped: Literal["epochs", "patience"]
     versions: dict[str, str]
+
+
+def versions_of(packages: Iterable[str]) -> dict[str, str]:
+    """Returns the versions of those of the packages that are installed."""
+    found = {}
+    for package in packages:
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found

@@ -33,6 +33,10 @@ class Spec(BaseModel):
         """Returns plain values, ready for JSON."""
         return self.model_dump(mode="json")
 
+    def differences(self, other: Self) -> dict[str, tuple[object, object]]:
+        """Returns both values of every setting that differs, by dotted name."""
+        return _differences(self.to_dict(), other.to_dict())
+
     def digest(self) -> str:
         """Returns 12 hex digits that differ whenever any value differs."""
         text = json.dumps(self.to_dict(), sort_keys=True)
@@ -228,6 +232,15 @@ class FoldJob(Spec):
     splits: Splits = "disjoint"
     fold: Annotated[int, Field(ge=0, lt=NUM_FOLDS)] = 0
     seed: Annotated[int, Field(ge=0)] = 0
+
+
+def _differences(one: object, other: object, name: str = "") -> dict[str, tuple[object, object]]:
+    if not (isinstance(one, dict) and isinstance(other, dict)):
+        return {} if one == other else {name: (one, other)}
+    found: dict[str, tuple[object, object]] = {}
+    for key in {**one, **other}:
+        found |= _differences(one.get(key), other.get(key), f"{name}.{key}".lstrip("."))
+    return found
 
 
 _KNOB_TYPES = {"bool", "int", "float", "str"}

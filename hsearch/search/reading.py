@@ -1,15 +1,12 @@
 """From what Optuna stores to the words of record.py, and the checks of a stored study."""
 
-from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
-
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial
 from optuna.trial import TrialState as OptunaState
 
 from hsearch.errors import ConfigError, did_you_mean
 from hsearch.folds import NUM_FOLDS
-from hsearch.results import FoldResult
+from hsearch.results import FoldResult, versions_of
 from hsearch.search.record import StudySpec, TrialRecord, TrialState
 from hsearch.search.storage import Storage
 from hsearch.spec import FoldJob
@@ -104,8 +101,8 @@ def is_unmarked(name: str, storage: Storage) -> bool:
 
 def check_same_spec(name: str, recorded: StudySpec, given: StudySpec) -> None:
     """Raises an error that names every setting in which the specs differ."""
-    different = _differences(recorded.to_dict(), given.to_dict())
-    if set(different) == {"job.data_digest"}:
+    different = recorded.differences(given)
+    if different.keys() == {"job.data_digest"}:
         raise ConfigError(
             f"The data set '{given.job.data}' has changed since the study '{name}' began; give "
             "another name with `--study` to search on the new data."
@@ -122,19 +119,4 @@ def check_same_spec(name: str, recorded: StudySpec, given: StudySpec) -> None:
 
 def package_versions() -> dict[str, str]:
     """Returns the versions of the packages that run a search, as far as they are installed."""
-    found = {}
-    for package in PACKAGES:
-        with suppress(PackageNotFoundError):
-            found[package] = version(package)
-    return found
-
-
-def _differences(before: object, now: object, name: str = "") -> dict[str, tuple[object, object]]:
-    """Recorded and given value of every setting that differs, by dotted name."""
-    if not (isinstance(before, dict) and isinstance(now, dict)):
-        return {} if before == now else {name: (before, now)}
-    found: dict[str, tuple[object, object]] = {}
-    for key in {**before, **now}:
-        inner = f"{name}.{key}".lstrip(".")
-        found |= _differences(before.get(key), now.get(key), inner)
-    return found
+    return versions_of(PACKAGES)

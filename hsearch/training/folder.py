@@ -68,7 +68,7 @@ class RunFolder:
         if not self.job.exists():
             write_json(self.job, job)
             return
-        different = _differences(read_job(self.path).to_dict(), job.to_dict())
+        different = read_job(self.path).differences(job).keys()
         if different == {"data_digest"}:
             raise ConfigError(
                 f"The data set '{job.data}' has changed since the run in {self.path} began; give "
@@ -134,16 +134,3 @@ def _read_json(path: Path) -> object:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise DatasetError(f"{path} cannot be read: {error}.") from error
-
-
-def _differences(before: object, now: object, name: str = "") -> set[str]:
-    """Dotted names of the settings that differ."""
-    if not (isinstance(before, dict) and isinstance(now, dict)):
-        return set() if before == now else {name}
-    missing = object()
-    keys = before.keys() | now.keys()
-    parts = (
-        _differences(before.get(k, missing), now.get(k, missing), f"{name}.{k}".lstrip("."))
-        for k in keys
-    )
-    return set().union(*parts)

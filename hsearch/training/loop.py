@@ -1,9 +1,7 @@
 """Training one fold: plain torch, the same numbers on one process and on several."""
 
 import time
-from contextlib import suppress
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +13,7 @@ from hsearch.data.batches import TrainingBatches
 from hsearch.data.transforms import normalise
 from hsearch.errors import DivergedError
 from hsearch.evaluation.evaluate import retrieval_metrics
-from hsearch.results import OBJECTIVE, EpochRecord, FoldResult, Metrics
+from hsearch.results import OBJECTIVE, EpochRecord, FoldResult, Metrics, versions_of
 from hsearch.seeds import seed_for
 from hsearch.spec import FoldJob
 from hsearch.training.checkpoint import load_checkpoint, save_checkpoint
@@ -205,7 +203,7 @@ class _Run:
                 "untrained": self.history[0].validation,
                 "history": [record.to_dict() for record in self.history],
                 "stopped": stopped,
-                "versions": _versions(),
+                "versions": versions_of(PACKAGES),
             }
         )
 
@@ -236,12 +234,3 @@ def _finite_mean(losses: list[Tensor], epoch: int) -> float:
             f"{first + 1} of epoch {epoch}; try smaller learning rates or scales."
         )
     return float(values.mean())
-
-
-def _versions() -> dict[str, str]:
-    """Versions of the packages that decide numbers, as far as they are installed."""
-    found = {}
-    for package in PACKAGES:
-        with suppress(PackageNotFoundError):
-            found[package] = version(package)
-    return found

@@ -1,0 +1,140 @@
+"""The board as the real actor that trials and worker groups speak to."""
+
+import pytest
+
+from hsearch.cluster.board import LEAVE, MAX_CRASHES, Board
+from hsearch.cluster.session import ray_session
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory):
+    """A Ray session; gives the id of its only node."""
+    import ray
+
+    with ray_session(None, tmp_path_factory.mktemp("board")):
+        yield ray.get_runtime_context().get_node_id()
+
+
+@pytest.fixture
+def board(here):
+    import ray
+
+    actor = ray.remote(num_cpus=0, max_concurrency=100)(Board).remote()
+    yield Calls(actor)
+    ray.kill(actor)
+
+
+class Calls:
+    """Calls methods of the actor: `now` waits for the answer, `later` returns its reference."""
+
+    def __init__(self, actor):
+        self.actor = actor
+
+    def later(self, method, *arguments):
+        return getattr(self.actor, method).remote(*arguments)
+
+    def now(self, method, *arguments):
+        import ray
+
+        return ray.get(self.later(method, *arguments), timeout=30)
+
+
+def answer(reference):
+    import ray
+
+    return ray.get(reference, timeout=30)
+
+
+def hang_out(board, key):
+    """Hangs out a job and waits until it hangs there."""
+    outcome = board.later("train", key, "{}", "path")
+    board.now("events", 0.0)
+    return outcome
+
+
+def test_jobs_are_taken_in_order_and_their_outcomes_come_back(board, here):
+    board.now("enter", 0, [here])
+    first, second = hang_out(board, (0, 0)), hang_out(board, (0, 1))
+    for key, score in (((0, 0), "a"), ((0, 1), "b")):
+        assert tuple(board.now("take", 0, 5.0)["key"]) == key
+        board.now("finish", 0, key, {"result": score})
+    assert (answer(first), answer(second)) == ({"result": "a"}, {"result": "b"})
+
+
+def test_a_group_waits_only_so_long_and_goes_home_at_the_end(board, here):
+    board.now("enter", 0, [here])
+    assert board.now("take", 0, 0.1) is None
+    waiting = board.later("take", 0, 30.0)
+    board.now("close")
+    assert answer(waiting) == LEAVE
+
+
+def test_a_job_that_hangs_out_already_is_not_doubled(board, here):
+    board.now("enter", 0, [here])
+    outcomes = [hang_out(board, (3, 1)), hang_out(board, (3, 1))]
+    board.now("take", 0, 5.0)
+    outcomes.append(hang_out(board, (3, 1)))
+    board.now("finish", 0, (3, 1), {"result": "x"})
+    assert [answer(outcome) for outcome in outcomes] == [{"result": "x"}] * 3
+    assert board.now("take", 0, 0.1) is None
+
+
+def test_a_lost_group_gives_its_job_back_before_all_others(board, here):
+    for group in (0, 1):
+        board.now("enter", group, [here])
+    hang_out(board, (0, 0))
+    board.now("take", 0, 5.0)
+    hang_out(board, (1, 0))
+    board.now("leave", 0)
+    assert tuple(board.now("take", 1, 5.0)["key"]) == (0, 0)
+
+
+def test_the_word_of_a_group_that_lost_its_job_is_ignored(board, here):
+    for group in (0, 1):
+        board.now("enter", group, [here])
+    outcome = hang_out(board, (0, 0))
+    board.now("take", 0, 5.0)
+    board.now("leave", 0)
+    board.now("take", 1, 5.0)
+    board.now("finish", 0, (0, 0), {"result": "from the dead"})
+    board.now("finish", 1, (0, 0), {"result": "from the living"})
+    assert answer(outcome) == {"result": "from the living"}
+
+
+def test_a_job_that_keeps_killing_its_worker_is_given_up(board, here):
+    outcome = hang_out(board, (0, 2))
+    for _ in range(MAX_CRASHES):
+        board.now("enter", 0, [here])
+        board.now("take", 0, 5.0)
+    board.now("enter", 0, [here])
+    assert "died 3 times while training fold 2" in answer(outcome)["failed"]
+
+
+def test_a_lost_machine_is_not_counted_against_the_job(board, here):
+    outcome = hang_out(board, (0, 0))
+    for _ in range(2 * MAX_CRASHES):
+        board.now("enter", 0, ["a machine that is gone"])
+        board.now("take", 0, 5.0)
+        board.now("look")
+    board.now("enter", 0, [here])
+    board.now("take", 0, 5.0)
+    board.now("finish", 0, (0, 0), {"result": "at last"})
+    assert answer(outcome) == {"result": "at last"}
+
+
+def test_the_waiting_jobs_of_an_ended_trial_are_taken_down(board, here):
+    board.now("enter", 0, [here])
+    hang_out(board, (0, 1))
+    hang_out(board, (1, 0))
+    board.now("withdraw", 0)
+    assert tuple(board.now("take", 0, 5.0)["key"]) == (1, 0)
+
+
+def test_epochs_and_groups_are_told_once(board, here):
+    board.now("enter", 0, [here])
+    hang_out(board, (0, 0))
+    board.now("take", 0, 5.0)
+    board.now("epoch", 0, (0, 0), "{}")
+    told = board.now("events", 5.0)
+    assert {"event": "epoch", "key": (0, 0), "record": "{}"} in told
+    assert board.now("events", 0.1) == []
