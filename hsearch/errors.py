@@ -3,7 +3,7 @@
 HsearchError
 ├── ConfigError      a setting, knob, recipe, search space or argument that cannot be used
 ├── DatasetError     images, labels or a store that cannot be used
-├── DivergedError    a training whose loss stopped being a finite number
+├── DivergedError    a training whose loss ran away
 └── ClusterError     workers that could not be started or were lost
 
 A message is one sentence or two: the rule, what was given, what to do. The command line prints it
@@ -33,7 +33,7 @@ class DatasetError(HsearchError):
 
 
 class DivergedError(HsearchError):
-    """A training whose loss stopped being a finite number."""
+    """A training whose loss ran away: no number, or beyond all bounds."""
 
 
 class ClusterError(HsearchError):

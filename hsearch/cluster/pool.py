@@ -9,8 +9,10 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import ray
+import ray.cloudpickle as cloudpickle
 import ray.exceptions
 import ray.train
 from ray.actor import ActorHandle
@@ -108,13 +110,13 @@ class Pool:
         self._ended.put((number, trouble))
 
     def _trainer(self, number: int, plan: Plan) -> TorchTrainer:
-        return TorchTrainer(
+        return _GroupTrainer(
             work,
             train_loop_config={
                 "group": number,
                 "board": self._name,
                 "threads": plan.cpus,
-                "train": self._train,
+                "train": cloudpickle.dumps(self._train),
             },
             scaling_config=ScalingConfig(
                 num_workers=plan.workers,
@@ -128,6 +130,17 @@ class Pool:
                 failure_config=FailureConfig(max_failures=MAX_RESTARTS, controller_failure_limit=0),
             ),
         )
+
+
+class _GroupTrainer(TorchTrainer):  # type: ignore[misc]
+    """A TorchTrainer without the process that Ray starts for Ray Datasets, which nobody uses here.
+
+    Should Ray rename the method, that process is back and nothing else changes.
+    """
+
+    def _create_default_callbacks(self) -> list[Any]:
+        callbacks = super()._create_default_callbacks()
+        return [c for c in callbacks if type(c).__name__ != "DatasetsCallback"]
 
 
 def _sentence(error: Exception) -> str:

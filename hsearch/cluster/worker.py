@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import ray
-import ray.train
+import ray.cloudpickle as cloudpickle
 import torch
 from ray.actor import ActorHandle
 
@@ -34,10 +34,11 @@ def work(config: dict[str, Any]) -> None:
 
     Args:
         config: `group` (its number), `board` (name of the actor), `threads` (of this rank) and
-            `train` (a `Train`).
+            `train` (a `Train`, pickled, so that only workers import what it needs).
     """
     torch.set_num_threads(config["threads"])
     group: int = config["group"]
+    train: Train = cloudpickle.loads(config["train"])
     board = ray.get_actor(config["board"])
     nodes = distributed.gather_objects(ray.get_runtime_context().get_node_id())
     first = distributed.rank() == 0
@@ -49,7 +50,7 @@ def work(config: dict[str, Any]) -> None:
         if ticket == LEAVE:
             return
         if ticket is not None:
-            outcome = _train(ticket, board, group, config["train"])
+            outcome = _train(ticket, board, group, train)
             if first:
                 ray.get(board.finish.remote(group, ticket["key"], outcome))
 

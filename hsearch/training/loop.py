@@ -31,6 +31,9 @@ from hsearch.training.step import TrainingStep
 
 PACKAGES = ("hsearch", "torch", "torchvision", "timm", "numpy", "faiss-cpu", "faiss-gpu")
 
+EXPLODED = 1e6
+"""No loss comes near this unless it runs away."""
+
 
 class Report:
     """Receives the progress of a training; both methods do nothing until overridden."""
@@ -146,7 +149,7 @@ class _Run:
             losses.append(loss.detach())
             report.iteration(epoch, done, total)
         distributed.broadcast_from_first(self.step)  # per-rank batch-norm statistics
-        return _finite_mean(losses, epoch)
+        return _sane_mean(losses, epoch)
 
     def validate(self) -> Metrics:
         """Scores the network on the fold's validation classes."""
@@ -225,12 +228,13 @@ def _wrapped(step: TrainingStep) -> nn.Module:
     return DistributedDataParallel(step)
 
 
-def _finite_mean(losses: list[Tensor], epoch: int) -> float:
+def _sane_mean(losses: list[Tensor], epoch: int) -> float:
     values = torch.stack(losses).double()
-    if not values.isfinite().all():
-        first = int((~values.isfinite()).nonzero()[0])
+    sane = values.abs() < EXPLODED  # false for what is not a number
+    if not sane.all():
+        first = int((~sane).nonzero()[0])
         raise DivergedError(
-            f"The loss must stay a finite number, but was {float(values[first])} in iteration "
-            f"{first + 1} of epoch {epoch}; try smaller learning rates or scales."
+            f"The loss must stay a number below {EXPLODED:g}, but was {float(values[first]):g} in "
+            f"iteration {first + 1} of epoch {epoch}; try smaller learning rates or scales."
         )
     return float(values.mean())

@@ -234,6 +234,12 @@ def test_divergence_is_an_error_that_says_where(toy_job, tmp_path):
         train_locally(job, Report(), tmp_path / "run")
 
 
+def test_a_loss_beyond_all_bounds_ends_it_too(toy_job, tmp_path):
+    job = toy_job("proxy_nca", method__scale=1e9)
+    with pytest.raises(DivergedError, match=r"below 1e\+06, but was .* in iteration 1 of epoch 1"):
+        train_locally(job, Report(), tmp_path / "run")
+
+
 def test_two_workers_train_a_whole_fold_and_leave_no_process(toy_job, tmp_path):
     job = toy_job("hpl", method__update_period=3, optimizer__name="sgd")
     one = train_locally(job, Report(), tmp_path / "one")
