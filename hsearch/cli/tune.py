@@ -151,9 +151,10 @@ def tune(
     if dry_run:
         click.echo(json.dumps(_page(plan, name, trials), indent=2))
         return
-    from hsearch.cluster.run import SearchOptions
+    from hsearch.cluster.run import SearchOptions, check_this_machine
 
     options = SearchOptions(trials, address, workers_per_fold, cpus_per_worker, groups, out)
+    check_this_machine(options)
     _search(plan, name, storage, tracking_uri, options)
 
 

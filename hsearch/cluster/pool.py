@@ -54,6 +54,7 @@ class Pool:
         self._plan, self._train, self._folder, self._say = plan, train, folder, say
         self._threads: dict[int, threading.Thread] = {}
         self._ended: queue.SimpleQueue[tuple[int, str | None]] = queue.SimpleQueue()
+        self._abandoned = threading.Event()
         self._next = 0
         self._not_before = 0.0
         self._failed_starts = 0
@@ -96,6 +97,10 @@ class Pool:
         for thread in self._threads.values():
             thread.join(max(0.0, deadline - time.monotonic()))
 
+    def abandon(self) -> None:
+        """Leaves the groups to the end of the session, which ends them."""
+        self._abandoned.set()
+
     def _run(self, number: int, plan: Plan) -> None:
         """Runs one group to its end; a lost worker starts it anew."""
         trouble = None
@@ -103,11 +108,9 @@ class Pool:
             self._trainer(number, plan).fit()
         except (ray.train.TrainingFailedError, ray.exceptions.RayError) as error:
             trouble = _sentence(error)
-        try:
+        if not self._abandoned.is_set():
             ray.get(self._board.leave.remote(number))
-        except ray.exceptions.RayError:
-            return  # the search is over
-        self._ended.put((number, trouble))
+            self._ended.put((number, trouble))
 
     def _trainer(self, number: int, plan: Plan) -> TorchTrainer:
         return _GroupTrainer(

@@ -1,5 +1,6 @@
 """A search on Ray: session, board, pool and Tune put together for one study."""
 
+import os
 import queue
 import secrets
 import threading
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hsearch.cluster.desk import Desk
-from hsearch.cluster.preflight import Plan, concurrent_trials, plan_groups
+from hsearch.cluster.preflight import Node, Plan, concurrent_trials, plan_groups
 from hsearch.cluster.session import Session, ray_session
 from hsearch.errors import ClusterError
 from hsearch.results import EpochRecord
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from hsearch.cluster.worker import Train
 
 TEND_SECONDS = 5.0
-LISTEN_SECONDS = 5.0
+LISTEN_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,15 @@ def run_search(
     return study.record()
 
 
+def check_this_machine(options: SearchOptions) -> None:
+    """Raises if a search without a cluster could never be placed; needs no Ray."""
+    if options.address is None:
+        import torch
+
+        here = Node(len(os.sched_getaffinity(0)), torch.cuda.device_count())
+        plan_groups([here], options.workers_per_fold, options.cpus_per_worker, options.groups)
+
+
 class _Search:
     """One search under way."""
 
@@ -96,6 +106,7 @@ class _Search:
         self.alive = 0
         self.events: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self.tended = 0.0
+        self.over = threading.Event()
 
     def plan(self) -> Plan:
         """How the cluster as it is now is used."""
@@ -119,11 +130,18 @@ class _Search:
         self.board = board = actor.options(name=name).remote()
         scratch = self.session.scratch
         self.pool = Pool(board, name, self.plan, train, scratch, self.watch.said)
-        self.every_step()
-        threading.Thread(target=self._listen, args=(board,), daemon=True).start()
-        run_tune(self.desk, board, name, scratch, self.every_step, self.is_halted)
-        self._check_end()
-        self.pool.close()
+        listener = threading.Thread(target=self._listen, args=(board,), daemon=True)
+        try:
+            self.every_step()
+            listener.start()
+            run_tune(self.desk, board, name, scratch, self.every_step, self.is_halted)
+            self._check_end()
+            self.pool.close()
+        finally:  # nothing may speak to Ray any more when the session ends
+            self.over.set()
+            self.pool.abandon()
+            if listener.ident is not None:
+                listener.join(2 * LISTEN_SECONDS)
 
     def is_halted(self) -> bool:
         """Whether the search must end before its time."""
@@ -163,7 +181,7 @@ class _Search:
         import ray
 
         try:
-            while True:
+            while not self.over.is_set():
                 for event in ray.get(board.events.remote(LISTEN_SECONDS)):
                     self.events.put(event)
         except ray.exceptions.RayError:

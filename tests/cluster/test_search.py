@@ -94,7 +94,7 @@ def test_ctrl_c_loses_nothing_that_was_finished(tmp_path, toy_store):
     search = Search(tmp_path, toy_store, "--trials=2", "--groups=1", "--tracking-uri=none")
     with search.started() as process:
         search.wait_for("trial 0  fold 1", process)
-        process.send_signal(signal.SIGINT)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
         process.wait(60)
     assert process.returncode == 130, search.printed()
     assert "same command" in search.printed()
