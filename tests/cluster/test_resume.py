@@ -25,42 +25,35 @@ def uninterrupted(tmp_path_factory, toy_store):
     return search.table()
 
 
-def test_a_killed_driver_is_succeeded_and_the_study_is_the_same(tmp_path, toy_store, uninterrupted):
+def test_after_the_loss_of_driver_or_raylet_the_same_command_continues(
+    tmp_path, toy_store, uninterrupted
+):
     search = Search(tmp_path, toy_store, *OPTIONS)
-    for moment in ("trial 0  fold 2", "trial 4  fold 0"):
+    for moment, killed in (("trial 0  fold 2", ""), ("trial 4  fold 0", "raylet/raylet")):
         with search.started() as driver:
             search.wait_for(moment, driver)
             search.processes = processes_of(driver.pid)
-            kill(driver.pid)
-            driver.wait()
+            kill(processes_of(driver.pid, killed)[0] if killed else driver.pid)
+            driver.wait(120)
+            assert driver.returncode != 0
         wait_until(lambda: not any(map(is_alive, search.processes)), "Ray ends with its driver")
     search.run()
     assert search.table() == uninterrupted
 
 
-@pytest.mark.parametrize("name", ["RayTrainWorker", "TrainController"])
 def test_a_killed_worker_or_group_is_replaced_while_the_search_goes_on(
-    tmp_path, toy_store, uninterrupted, name
-):
-    search = Search(tmp_path, toy_store, *OPTIONS)
-    with search.started() as driver:
-        search.wait_for("trial 0  fold 1", driver)
-        kill(processes_of(driver.pid, name)[0])
-        driver.wait(240)
-    assert driver.returncode == 0, search.printed()
-    assert search.table() == uninterrupted
-
-
-def test_after_the_loss_of_the_raylet_the_same_command_continues(
     tmp_path, toy_store, uninterrupted
 ):
     search = Search(tmp_path, toy_store, *OPTIONS)
     with search.started() as driver:
-        search.wait_for("trial 1  fold 0", driver)
-        kill(processes_of(driver.pid, "raylet/raylet")[0])
-        driver.wait(120)
-    assert driver.returncode not in (0, None)
-    search.run()
+        for moment, name in (
+            ("trial 0  fold 1", "RayTrainWorker"),
+            ("trial 2  fold 0", "TrainController"),
+        ):
+            search.wait_for(moment, driver)
+            kill(processes_of(driver.pid, name)[0])
+        driver.wait(300)
+    assert driver.returncode == 0, search.printed()
     assert search.table() == uninterrupted
 
 
