@@ -25,17 +25,27 @@ class Search:
         folder: Working directory of the commands.
         store: Data.
         options: Further options of `tune`, repeated at every start.
+        method: Name of a method.
+        settings: Instead of those that train in a second, by dotted name with __ for dots.
     """
 
-    def __init__(self, folder: Path, store: Store, *options: str, method: str = "proxy_nca"):
+    def __init__(
+        self,
+        folder: Path,
+        store: Store,
+        *options: str,
+        method: str = "proxy_nca",
+        **settings: object,
+    ) -> None:
         self.folder = folder
         self.pid = 0
         self.processes: list[int] = []
         self.output = folder / f"printed-{secrets.token_hex(4)}"
-        settings = [f"--set={key}={value}" for key, value in TINY.items()]
+        other = {key.replace("__", "."): value for key, value in settings.items()}
+        sets = [f"--set={key}={value}" for key, value in {**TINY, **other}.items()]
         self.command = [
             *(sys.executable, "-m", "hsearch", "tune", "--method", method),
-            *("--data", str(store.path), "--study", "toy", *settings, *options),
+            *("--data", str(store.path), "--study", "toy", *sets, *options),
         ]
 
     def run(self, *options: str, exit_code: int = 0) -> str:

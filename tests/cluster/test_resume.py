@@ -15,7 +15,7 @@ from tests.cluster.searches import (
 )
 
 OPTIONS = ("--trials=6", "--groups=1", "--tracking-uri=none")
-LONG = ("--trials=1", "--groups=1", "--tracking-uri=none", "--set=schedule.epochs=8")
+LONG = ("--trials=1", "--groups=1", "--tracking-uri=none")
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,9 @@ def test_a_killed_worker_or_group_is_replaced_while_the_search_goes_on(
 
 
 def test_a_running_fold_continues_from_its_last_epoch(tmp_path, toy_store):
-    search = Search(tmp_path, toy_store, *LONG, "--set=schedule.iterations_per_epoch=40")
+    search = Search(
+        tmp_path, toy_store, *LONG, schedule__epochs=8, schedule__iterations_per_epoch=40
+    )
     last = tmp_path / "studies" / "toy" / "trial-0000" / "fold-0" / "last.safetensors"
     with search.started() as driver:
         wait_until(lambda: last.exists() and len(history(last)) >= 4, "epoch 3")
@@ -73,8 +75,7 @@ def test_a_running_fold_continues_from_its_last_epoch(tmp_path, toy_store):
 
 
 def test_a_second_driver_is_refused_and_told_who_the_first_is(tmp_path, toy_store):
-    search = Search(tmp_path, toy_store, *LONG)
-    second = Search(tmp_path, toy_store, *LONG)
+    search, second = (Search(tmp_path, toy_store, *LONG) for _ in range(2))
     with search.started() as driver:
         wait_until(lambda: (tmp_path / "hsearch.db").exists(), "the study")
         search.wait_for("1 node", driver)
