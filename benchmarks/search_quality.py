@@ -32,7 +32,7 @@ from hsearch.search.study import Study
 from hsearch.spec import FoldJob
 
 DATA = "glyphs"
-SEEDS, BUDGET = 5, 48
+SEEDS, BUDGET = 5, 64
 SHARE, TARGET = 0.99, 2.0
 OURS, TPE = "TPE with the fold race (default)", "TPE without race"
 STRATEGIES: dict[str, tuple[Sampler, bool]] = {
