@@ -6,7 +6,7 @@ Trial attributes   source, job, fold0.. (FoldResults); `lost` or `failed` with t
 Trial values       after fold k the mean of folds 0..k as intermediate value k; at last the mean
 
 Every call that changes something first writes the fact (a fold's result, a reason) and then what
-follows from it, so that `finish_begun` can complete whatever a kill interrupted.
+follows from it, so that `take_over` can complete whatever a kill interrupted.
 """
 
 import math
@@ -22,7 +22,6 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from hsearch.errors import ConfigError
 from hsearch.folds import NUM_FOLDS
 from hsearch.results import FoldResult
-from hsearch.search.lease import driver_lives
 from hsearch.search.race import noise_sd, verdict
 from hsearch.search.reading import (
     FAILED,
@@ -80,8 +79,7 @@ class Study:
                 check_known(name, opened)
             study = cls(name, opened, proposer)
             check_same_spec(name, study.spec, spec)
-            if not driver_lives(study.attribute("driver")):
-                study.take_over()
+            study._read_trials()
             return study
 
     @classmethod
@@ -178,13 +176,13 @@ class Study:
             self._optuna.set_study_user_attr(self._id, key, value)
 
     def take_over(self) -> None:
-        """Begins a driver's work: completes what a killed one left half-recorded."""
+        """Begins a driver's work: completes what a killed one left half-recorded.
+
+        `Lease` calls it; before, a study that somebody else may be writing to is only read.
+        """
         with self._held():
             self.set_attribute("versions", package_versions())
-            stored = self._stored()
-            for trial in stored:
-                self._remember(trial)
-            for trial in stored:
+            for trial in self._read_trials():
                 if trial.state == TrialState.RUNNING and FAILED in trial.user_attrs:
                     self._end(trial.number, TrialState.FAIL)
                 elif trial.state == TrialState.RUNNING and _is_undecided(trial):
@@ -239,6 +237,14 @@ class Study:
                 f"The study '{self.name}' has no trial {number}, but {len(self._known)} trials."
             )
         return self._known[number]
+
+    def _read_trials(self) -> list[FrozenTrial]:
+        """Learns the trials as they are stored now."""
+        with self._held():
+            stored = self._stored()
+            for trial in stored:
+                self._remember(trial)
+            return stored
 
     def _stored(self) -> list[FrozenTrial]:
         return self._optuna.get_all_trials(self._id, deepcopy=False)

@@ -97,6 +97,7 @@ def kill_a_driver(storage: str, trials: int) -> None:
 
 if __name__ == "__main__":
     endless = Study.open("s", sys.argv[1], made_spec(), SPACE)
+    endless.take_over()
     for count in range(1, 1000):
         search(endless, count)
         sys.stdout.write(f"{count}\n")

@@ -41,11 +41,12 @@ def storage(tmp_path: Path) -> str:
 
 @pytest.fixture
 def opened(storage: str) -> Iterator[Open]:
-    """Opens the study `s`; all are closed after the test."""
+    """Opens the study `s` as a driver; all are closed after the test."""
     studies = []
 
     def open_study(spec: StudySpec | None = None, space=SPACE, name: str = "s") -> Study:
         studies.append(Study.open(name, storage, spec or made_spec(space), space))
+        studies[-1].take_over()
         return studies[-1]
 
     yield open_study
@@ -207,6 +208,7 @@ def test_opened_anew_before_every_trial_a_study_proposes_the_same(tmp_path, samp
         whole = search(study, 14)
     for count in (1, 2, 5, 9, 11, 12, 14):
         with closing(Study.open("s", str(tmp_path / "parts.db"), spec, SPACE)) as study:
+            study.take_over()
             parts = search(study, count)
     assert outcome(parts) == outcome(whole)
     assert {"complete", "lost"} == {trial.state for trial in whole.trials}
@@ -285,6 +287,21 @@ def test_a_kill_while_a_trial_is_being_failed_leaves_it_failed(opened, monkeypat
         study.fail(0, "the loss is nan")
     (trial,) = opened().record().trials
     assert (trial.state, trial.reason) == ("failed", "the loss is nan")
+
+
+def test_opening_alone_writes_nothing_to_what_another_driver_may_be_writing(opened, storage):
+    study = opened()
+    trial = study.propose()
+    fold = formula(fold_of(trial, 0))
+    study._optuna.set_trial_user_attr(study._key(0), "fold0", fold.to_dict())  # not yet decided
+    with closing(sqlite3.connect(storage)) as connection:
+        before = list(connection.iterdump())
+        with closing(Study.open("s", storage, made_spec(), SPACE)) as other:
+            assert other.record().trials[0].folds == {0: fold}
+            assert list(connection.iterdump()) == before
+            study.record_fold(0, fold)
+            other.take_over()
+            assert other.record().trials == study.record().trials
 
 
 def test_a_kill_while_the_study_is_made_is_no_foreign_study(opened, storage):
