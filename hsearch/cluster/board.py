@@ -16,6 +16,10 @@ import ray
 MAX_CRASHES = 3
 LEAVE = "leave"
 
+# What the board and the light trials of Tune take: a thousandth of a resource that every cluster's
+# head node has. Tune refuses trials that take nothing, and CPUs belong to the worker groups.
+LIGHT = {"node:__internal_head__": 0.001}
+
 Event = dict[str, Any]
 
 
@@ -29,6 +33,7 @@ class Ticket:
         path: Run folder of the job.
         outcome: Resolved with `{"result": JSON}` or `{"failed": reason}`.
         crashes: How often a worker process died while training it.
+        withdrawn: Whether its trial has ended, so that nobody wants the outcome any more.
     """
 
     key: tuple[int, int]
@@ -36,6 +41,7 @@ class Ticket:
     path: str
     outcome: "asyncio.Future[Event]"
     crashes: int = 0
+    withdrawn: bool = False
 
 
 @dataclass
@@ -72,8 +78,10 @@ class Board:
         return await asyncio.shield(ticket.outcome)
 
     async def withdraw(self, number: int) -> None:
-        """Takes the jobs of a trial down that nobody has begun."""
-        self._waiting = deque(t for t in self._waiting if t.key[0] != number)
+        """Takes the jobs of a trial down; one that is being trained will not be hung out again."""
+        for ticket in self._tickets():
+            ticket.withdrawn |= ticket.key[0] == number
+        self._waiting = deque(t for t in self._waiting if not t.withdrawn)
 
     async def enter(self, group: int, nodes: list[str]) -> None:
         """A group has started, for the first time or anew after a worker was lost."""
@@ -100,13 +108,15 @@ class Board:
 
     async def take(self, group: int, patience: float) -> Event | str | None:
         """Returns the next job for a group, LEAVE at the end, or None after `patience` seconds."""
+        asking = self._groups.get(group)
         async with self._changed:
             if not await self._wait(patience, lambda: self._closed or bool(self._waiting)):
                 return None
             if self._closed:
                 return LEAVE
-            ticket = self._waiting.popleft()
-            self._groups.setdefault(group, Group()).ticket = ticket
+            if asking is None or self._groups.get(group) is not asking:
+                return None  # who asked has died meanwhile, or is taken for dead
+            ticket = asking.ticket = self._waiting.popleft()
             return {"key": ticket.key, "job": ticket.job, "path": ticket.path}
 
     async def epoch(self, group: int, key: tuple[int, int], record: str) -> None:
@@ -128,14 +138,22 @@ class Board:
             events, self._events = self._events, []
             return events
 
+    async def warn(self, sentence: str) -> None:
+        """A machine has something to say that a person should know."""
+        self._tell({"event": "warning", "sentence": sentence})
+
     async def close(self) -> None:
         """Sends every group home after the job that it holds."""
         self._closed = True
         await self._wake()
 
     def _find(self, key: tuple[int, ...]) -> Ticket | None:
+        wanted = (ticket for ticket in self._tickets() if not ticket.withdrawn)
+        return next((ticket for ticket in wanted if ticket.key == key), None)
+
+    def _tickets(self) -> list[Ticket]:
         held = [group.ticket for group in self._groups.values() if group.ticket]
-        return next((ticket for ticket in [*self._waiting, *held] if ticket.key == key), None)
+        return [*self._waiting, *held]
 
     def _holds(self, group: int, key: tuple[int, int]) -> Ticket | None:
         held = self._groups.get(group)
@@ -145,7 +163,7 @@ class Board:
     def _give_back(self, group: Group) -> None:
         """Hangs the job of a lost group out again, first in the row, unless it kills workers."""
         ticket = group.ticket
-        if ticket is None:
+        if ticket is None or ticket.withdrawn:
             return
         ticket.crashes += group.nodes <= _alive_nodes()
         if ticket.crashes >= MAX_CRASHES:

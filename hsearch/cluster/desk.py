@@ -6,10 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from hsearch.errors import ClusterError, HsearchError
 from hsearch.folds import NUM_FOLDS
 from hsearch.results import FoldResult
 from hsearch.search.diagnosis import diagnose
-from hsearch.search.record import TrialRecord
+from hsearch.search.record import StudyRecord, TrialRecord
 from hsearch.search.study import Study
 from hsearch.search.watch import Watch
 
@@ -24,6 +25,9 @@ class Desk:
         watch: Is told of every trial.
         wake: Called after every change of the record.
         concurrency: Returns how many trials may run at once.
+
+    Attributes:
+        trouble: Why the search must end before its time.
     """
 
     def __init__(
@@ -41,7 +45,7 @@ class Desk:
         self.proposed = len(recorded)
         self.running = {t.number: t for t in recorded if t.state == "running"}
         self.unfinished = deque(self.running.values())
-        self.diagnosis: str | None = None
+        self.trouble: HsearchError | None = None
 
     @property
     def folds_ahead(self) -> int:
@@ -51,7 +55,7 @@ class Desk:
     @property
     def is_over(self) -> bool:
         """Whether nothing more will be handed out."""
-        return self.diagnosis is not None or (not self.unfinished and self.proposed >= self.trials)
+        return self.trouble is not None or (not self.unfinished and self.proposed >= self.trials)
 
     def next_trial(self) -> TrialRecord | None:
         """Returns the next trial to train: first those that an earlier driver left, then new ones.
@@ -64,7 +68,11 @@ class Desk:
             return self.unfinished.popleft()
         if len(self.running) >= self.concurrency():
             return None
-        trial = self.study.propose()
+        try:
+            trial = self.study.propose()
+        except HsearchError as error:
+            self.trouble = error
+            return None
         self.proposed += 1
         self.running[trial.number] = trial
         self._tell(trial)
@@ -75,37 +83,55 @@ class Desk:
 
         Args:
             number: Of the trial.
-            outcome: `{"result": FoldResult as JSON}` or `{"failed": reason}`.
+            outcome: `{"result": FoldResult as JSON}`, `{"failed": reason}` for what lies in the
+                configuration, or `{"broken": sentence}` for what does not and ends the search.
 
         Returns:
-            Whether the trial has ended.
+            Whether nothing more of the trial is wanted.
         """
-        if "failed" in outcome:
-            trial = self.study.fail(number, outcome["failed"])
-        else:
-            result = FoldResult.model_validate_json(outcome["result"])
-            trial = self.study.record_fold(number, result)
+        try:
+            trial = self._recorded(number, outcome)
+        except HsearchError as error:  # kept for the end: Tune would wrap it
+            self.trouble = error
+            return True
         self._tell(trial)
         if trial.state == "running":
             return False
         self.running.pop(number, None)
         record = self.study.record()
-        self._keep_only(record.best)
-        self.diagnosis = self.diagnosis or diagnose(record)
+        self._remove_networks(record, spare_broken_off=self.folds_ahead > 1)
+        if (diagnosis := diagnose(record)) is not None:
+            self.trouble = HsearchError(diagnosis)
         return True
+
+    def close(self) -> None:
+        """Removes what only running trainings could still have needed."""
+        self._remove_networks(self.study.record(), spare_broken_off=False)
 
     def path(self, number: int, fold: int) -> Path:
         """Returns the run folder of a fold."""
         return self.folder / _folder_name(number) / f"fold-{fold}"
 
-    def _keep_only(self, best: TrialRecord | None) -> None:
-        """Removes the networks of ended trials other than the best."""
-        kept = {
-            _folder_name(number) for number in [*self.running, *([best.number] if best else [])]
-        }
-        for path in self.folder.glob("trial-*"):
-            if path.name not in kept:
-                shutil.rmtree(path, ignore_errors=True)
+    def _recorded(self, number: int, outcome: dict[str, Any]) -> TrialRecord:
+        if "broken" in outcome:
+            raise ClusterError(outcome["broken"])
+        if "failed" in outcome:
+            return self.study.fail(number, outcome["failed"])
+        return self.study.record_fold(number, FoldResult.model_validate_json(outcome["result"]))
+
+    def _remove_networks(self, record: StudyRecord, *, spare_broken_off: bool) -> None:
+        """Removes the run folders of ended trials other than the best.
+
+        Args:
+            record: Of the study.
+            spare_broken_off: Whether to spare trials without all folds, of which one may still be
+                in training.
+        """
+        kept = set(self.running) | ({record.best.number} if record.best else set())
+        for trial in record.trials:
+            broken_off = len(trial.folds) < NUM_FOLDS
+            if trial.number not in kept and not (spare_broken_off and broken_off):
+                shutil.rmtree(self.folder / _folder_name(trial.number), ignore_errors=True)
 
     def _tell(self, trial: TrialRecord) -> None:
         self.watch.trial(trial)

@@ -4,6 +4,7 @@ Starting a group costs tens of seconds (processes, imports, process group); a jo
 stands costs milliseconds.
 """
 
+import os
 import queue
 import threading
 import time
@@ -12,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import ray
-import ray.cloudpickle as cloudpickle
 import ray.exceptions
 import ray.train
 from ray.actor import ActorHandle
@@ -20,7 +20,7 @@ from ray.train import FailureConfig, RunConfig, ScalingConfig
 from ray.train.torch import TorchTrainer
 
 from hsearch.cluster.preflight import Plan
-from hsearch.cluster.worker import Train, work
+from hsearch.cluster.worker import work
 from hsearch.errors import ClusterError
 
 RETRY_SECONDS = 30.0
@@ -35,8 +35,9 @@ class Pool:
     Args:
         board: Where groups take jobs; a named actor.
         name: Of that actor.
-        plan: Returns how the cluster is to be used now; raises if nothing fits.
-        train: Trains one fold, in a worker.
+        plan: The shape of a group.
+        room: Returns how many groups fit at the moment.
+        config: For every worker; see `work`.
         folder: For Ray's files, seen by all nodes.
         say: Called with what is worth telling.
     """
@@ -45,13 +46,15 @@ class Pool:
         self,
         board: ActorHandle,
         name: str,
-        plan: Callable[[], Plan],
-        train: Train,
+        plan: Plan,
+        room: Callable[[], int],
+        config: dict[str, Any],
         folder: Path,
         say: Callable[[str], None],
     ) -> None:
         self._board, self._name = board, name
-        self._plan, self._train, self._folder, self._say = plan, train, folder, say
+        self._plan, self._room, self._config = plan, room, config
+        self._folder, self._say = folder, say
         self._threads: dict[int, threading.Thread] = {}
         self._ended: queue.SimpleQueue[tuple[int, str | None]] = queue.SimpleQueue()
         self._abandoned = threading.Event()
@@ -82,10 +85,9 @@ class Pool:
                     )
         if time.monotonic() < self._not_before:
             return
-        plan = self._plan()
-        self.wanted = plan.groups
-        while len(self._threads) < plan.groups:
-            thread = threading.Thread(target=self._run, args=(self._next, plan), daemon=True)
+        self.wanted = self._room()
+        while len(self._threads) < self.wanted:
+            thread = threading.Thread(target=self._run, args=(self._next,), daemon=True)
             self._threads[self._next] = thread
             self._next += 1
             thread.start()
@@ -101,30 +103,28 @@ class Pool:
         """Leaves the groups to the end of the session, which ends them."""
         self._abandoned.set()
 
-    def _run(self, number: int, plan: Plan) -> None:
+    def _run(self, number: int) -> None:
         """Runs one group to its end; a lost worker starts it anew."""
-        trouble = None
+        trouble: str | None = "it ended without a word"
         try:
-            self._trainer(number, plan).fit()
+            self._trainer(number).fit()
+            trouble = None
         except (ray.train.TrainingFailedError, ray.exceptions.RayError) as error:
             trouble = _sentence(error)
-        if not self._abandoned.is_set():
-            ray.get(self._board.leave.remote(number))
-            self._ended.put((number, trouble))
+        finally:
+            if not self._abandoned.is_set():
+                self._ended.put((number, trouble))
+                self._board.leave.remote(number)
 
-    def _trainer(self, number: int, plan: Plan) -> TorchTrainer:
+    def _trainer(self, number: int) -> TorchTrainer:
+        plan = self._plan
         return _GroupTrainer(
             work,
-            train_loop_config={
-                "group": number,
-                "board": self._name,
-                "threads": plan.cpus,
-                "train": cloudpickle.dumps(self._train),
-            },
+            train_loop_config={**self._config, "group": number, "board": self._name},
             scaling_config=ScalingConfig(
                 num_workers=plan.workers,
                 use_gpu=bool(plan.gpus),
-                resources_per_worker={"CPU": plan.cpus} | ({"GPU": 1} if plan.gpus else {}),
+                resources_per_worker=plan.resources,
                 placement_strategy="PACK",
             ),
             run_config=RunConfig(
@@ -148,5 +148,8 @@ class _GroupTrainer(TorchTrainer):  # type: ignore[misc]
 
 def _sentence(error: Exception) -> str:
     cause = getattr(error, "controller_failure", error)
+    if type(cause).__name__ == "WorkerGroupStartupTimeoutError":
+        seconds = os.environ["RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S"]
+        return f"it could not be placed within {seconds} s; does something else use the cluster?"
     lines = [line for line in str(cause).splitlines() if line.strip()]
     return (lines or [type(cause).__name__])[0]

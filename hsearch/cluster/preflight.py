@@ -1,12 +1,19 @@
 """Before a search starts: how many worker groups the cluster holds, by arithmetic that is shown."""
 
+import math
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from hsearch.errors import ConfigError
 
 MAX_CPUS_PER_GPU = 8
 """More threads than this do not help one GPU to its images."""
+
+RANK_BYTES = 1.5e9
+"""Memory of a rank without its network and data: the packages that it imports."""
 
 
 @dataclass(frozen=True)
@@ -15,6 +22,7 @@ class Node:
 
     cpus: float
     gpus: float = 0
+    memory: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -34,6 +42,12 @@ class Plan:
     cpus: int
     gpus: int
     arithmetic: str
+
+    @property
+    def resources(self) -> dict[str, float]:
+        """Of one rank, in Ray's words."""
+        resources: dict[str, float] = {"CPU": self.cpus, "GPU": self.gpus}
+        return {name: amount for name, amount in resources.items() if amount}
 
 
 def plan_groups(
@@ -55,6 +69,7 @@ def plan_groups(
     ranks = sum(_ranks(node, cpus, gpus) for node in nodes)
     fitting = ranks // workers
     rank = f"{cpus} CPU{'s' if cpus > 1 else ''}" + (" and 1 GPU" if gpus else "")
+    rank += f" and {RANK_BYTES / 1e9:g} GB" if _is_short_of_memory(nodes, cpus, gpus) else ""
     machines = f"{len(nodes)} node{'s' if len(nodes) != 1 else ''}"
     has = f"{machines} with {sum(n.cpus for n in nodes):g} CPUs"
     if gpus:
@@ -84,9 +99,38 @@ def concurrent_trials(groups: int, folds_ahead: int) -> int:
     return -(-groups // folds_ahead) + (folds_ahead > 1)
 
 
+def groups_with_room(nodes: Sequence[Node], plan: Plan, limit: int | None = None) -> int:
+    """Returns how many groups of a plan's shape fit on the nodes of a later moment; maybe none."""
+    ranks = sum(_ranks(node, plan.cpus, plan.gpus) for node in nodes)
+    fitting = ranks // plan.workers
+    return min(fitting, limit or fitting)
+
+
+def this_machine() -> Node:
+    """Returns what this process may use, within the quotas of its container."""
+    import torch
+
+    cpus = float(len(os.sched_getaffinity(0)))
+    with suppress(OSError, ValueError):
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
+        cpus = min(cpus, max(1, float(quota) // float(period)))
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with suppress(OSError, ValueError):
+        memory = min(memory, int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
+    return Node(cpus, torch.cuda.device_count(), memory)
+
+
 def _ranks(node: Node, cpus: int, gpus: int) -> int:
-    by_cpu = int(node.cpus // cpus)
-    return min(by_cpu, int(node.gpus // gpus)) if gpus else by_cpu
+    bounds = [node.cpus // cpus, node.memory // RANK_BYTES]
+    if gpus:
+        bounds.append(node.gpus // gpus)
+    return int(min(bounds))
+
+
+def _is_short_of_memory(nodes: Sequence[Node], cpus: int, gpus: int) -> bool:
+    return any(
+        _ranks(n, cpus, gpus) < _ranks(replace(n, memory=math.inf), cpus, gpus) for n in nodes
+    )
 
 
 def _share_of_cpus(nodes: Sequence[Node]) -> int:

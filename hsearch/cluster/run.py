@@ -10,9 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hsearch.cluster.desk import Desk
-from hsearch.cluster.preflight import Node, Plan, concurrent_trials, plan_groups
+from hsearch.cluster.preflight import (
+    concurrent_trials,
+    groups_with_room,
+    plan_groups,
+    this_machine,
+)
 from hsearch.cluster.session import Session, ray_session
-from hsearch.errors import ClusterError
+from hsearch.errors import ClusterError, ConfigError
+from hsearch.files import write_whole
 from hsearch.results import EpochRecord
 from hsearch.search.record import StudyRecord
 from hsearch.search.study import Study
@@ -67,7 +73,7 @@ def run_search(
         train: Trains one fold, in a worker; benchmarks put something else there.
     """
     folder = options.folder.resolve() / study.name
-    folder.mkdir(parents=True, exist_ok=True)
+    _claim(folder, study)
     with ray_session(options.address, folder) as session:
         search = _Search(study, tracker, options, watch, folder, session, halted)
         search.run(train)
@@ -77,10 +83,26 @@ def run_search(
 def check_this_machine(options: SearchOptions) -> None:
     """Raises if a search without a cluster could never be placed; needs no Ray."""
     if options.address is None:
-        import torch
+        plan_groups(
+            [this_machine()], options.workers_per_fold, options.cpus_per_worker, options.groups
+        )
 
-        here = Node(len(os.sched_getaffinity(0)), torch.cuda.device_count())
-        plan_groups([here], options.workers_per_fold, options.cpus_per_worker, options.groups)
+
+def _claim(folder: Path, study: Study) -> None:
+    """Makes the folder of a study; one of another study of the same name is refused."""
+    identity = study.attribute("id")
+    if identity is None:
+        identity = secrets.token_hex(8)
+        study.set_attribute("id", identity)
+    mark = folder / ".study"
+    folder.mkdir(parents=True, exist_ok=True)
+    if not mark.exists():
+        write_whole(mark, str(identity).encode())
+    elif mark.read_text(encoding="utf-8") != identity:
+        raise ConfigError(
+            f"{folder} holds the networks of another study of this name, from another storage; "
+            "give another folder with `--out` or another name with `--study`, or remove it."
+        )
 
 
 class _Search:
@@ -96,107 +118,127 @@ class _Search:
         session: Session,
         halted: threading.Event | None,
     ) -> None:
-        self.study, self.options, self.watch = study, options, watch
+        self.options, self.watch, self.folder = options, watch, folder
         self.session, self.lost = session, halted or threading.Event()
-        plan = self.plan()
-        watch.said(plan.arithmetic)
-        self.wanted = plan.groups
+        self.plan = plan_groups(
+            session.nodes(), options.workers_per_fold, options.cpus_per_worker, options.groups
+        )
+        watch.said(self.plan.arithmetic)
+        self.alive, self.wanted = 0, self.plan.groups
         wake = tracker.wake if tracker else lambda: None
         self.desk = Desk(study, options.trials, folder, watch, wake, self.concurrency)
-        self.alive = 0
         self.events: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self.tended = 0.0
         self.over = threading.Event()
 
-    def plan(self) -> Plan:
-        """How the cluster as it is now is used."""
-        o = self.options
-        return plan_groups(self.session.nodes(), o.workers_per_fold, o.cpus_per_worker, o.groups)
+    def room(self) -> int:
+        """How many groups the cluster holds now."""
+        return groups_with_room(self.session.nodes(), self.plan, self.options.groups)
 
     def concurrency(self) -> int:
         """How many trials keep the groups busy; one group is exactly one trial after the other."""
-        return concurrent_trials(max(self.alive, self.wanted), self.desk.folds_ahead)
+        return concurrent_trials(max(self.alive, self.wanted, 1), self.desk.folds_ahead)
 
     def run(self, train: "Train") -> None:
         """Runs the search to its end."""
         import ray
+        from ray import cloudpickle
 
-        from hsearch.cluster.board import Board
+        from hsearch.cluster.board import LIGHT, Board
         from hsearch.cluster.pool import Pool
         from hsearch.cluster.tuning import run_tune
 
         name = f"board-{secrets.token_hex(4)}"
-        actor = ray.remote(num_cpus=0, max_concurrency=10_000)(Board)
-        self.board = board = actor.options(name=name).remote()
+        actor = ray.remote(num_cpus=0, resources=LIGHT, max_concurrency=10_000)(Board)
+        self.board = actor.options(name=name).remote()
         scratch = self.session.scratch
-        self.pool = Pool(board, name, self.plan, train, scratch, self.watch.said)
-        listener = threading.Thread(target=self._listen, args=(board,), daemon=True)
+        config = {
+            "threads": self.plan.cpus,
+            "folder": str(self.folder),
+            "data": os.environ.get("HSEARCH_DATA"),
+            "train": cloudpickle.dumps(train),
+        }
+        self.pool = Pool(self.board, name, self.plan, self.room, config, scratch, self.watch.said)
+        listener = threading.Thread(target=self._listen, daemon=True)
+        listener.start()
+        self._ask_for(self.options.groups or 0)
         try:
             self.every_step()
-            listener.start()
-            run_tune(self.desk, board, name, scratch, self.every_step, self.is_halted)
+            run_tune(self.desk, self.board, name, scratch, self.every_step, self.is_halted)
             self._check_end()
             self.pool.close()
+            self.desk.close()
         finally:  # nothing may speak to Ray any more when the session ends
+            self._ask_for(0)
             self.over.set()
             self.pool.abandon()
-            if listener.ident is not None:
-                listener.join(2 * LISTEN_SECONDS)
+            listener.join(2 * LISTEN_SECONDS)
+
+    def _ask_for(self, groups: int) -> None:
+        """Asks a running cluster to grow to so many groups."""
+        if self.options.address is not None and self.options.groups:
+            self.session.ask_for(groups * self.plan.workers, self.plan.resources)
 
     def is_halted(self) -> bool:
         """Whether the search must end before its time."""
-        return self.lost.is_set() or self.desk.diagnosis is not None
+        return self.lost.is_set() or self.desk.trouble is not None
 
     def every_step(self) -> None:
         """Tends the pool every few seconds and passes on what the board told."""
-        before = self.alive
+        before = self.alive, self.wanted
         while not self.events.empty():
             self._pass_on(self.events.get())
-        if self.alive != before:
-            groups = "1 worker group" if self.alive == 1 else f"{self.alive} worker groups"
-            self.watch.said(f"{groups} at work, {self.wanted} wanted.")
-            self.watch.groups(self.alive, self.wanted)
         if time.monotonic() - self.tended > TEND_SECONDS:
             self.tended = time.monotonic()
             self.board.look.remote()
-            self.pool.tend(self.alive)
-            if self.pool.wanted != self.wanted:
-                self.wanted = self.pool.wanted
-                self.watch.groups(self.alive, self.wanted)
+            try:
+                self.pool.tend(self.alive)
+            except ClusterError as error:  # kept for the end: Tune would wrap it
+                self.desk.trouble = error
+            self.wanted = self.pool.wanted
+        if (self.alive, self.wanted) != before:
+            self._tell_groups()
+
+    def _tell_groups(self) -> None:
+        groups = "1 worker group" if self.alive == 1 else f"{self.alive} worker groups"
+        waiting = "" if self.wanted else "; waiting for a machine"
+        self.watch.said(f"{groups} at work, room for {self.wanted}{waiting}.")
+        self.watch.groups(self.alive, self.wanted)
 
     def _pass_on(self, event: dict[str, Any]) -> None:
-        if event["event"] == "epoch":
-            number, fold = event["key"]
-            self.watch.epoch(number, fold, EpochRecord.model_validate_json(event["record"]))
-        elif event["event"] == "group":
-            self.alive = event["alive"]
-        else:
-            number, fold = event["key"]
-            self.watch.said(
-                f"A worker was lost while training fold {fold} of trial {number}; the fold goes on "
-                "from its last epoch."
-            )
+        match event["event"]:
+            case "epoch":
+                number, fold = event["key"]
+                self.watch.epoch(number, fold, EpochRecord.model_validate_json(event["record"]))
+            case "group":
+                self.alive = event["alive"]
+            case "retry":
+                number, fold = event["key"]
+                self.watch.said(
+                    f"A worker was lost while training fold {fold} of trial {number}; the fold "
+                    "goes on from its last epoch."
+                )
+            case "warning":
+                self.watch.said(event["sentence"])
+            case "trouble":
+                self.desk.trouble = ClusterError(event["sentence"])
 
-    def _listen(self, board: Any) -> None:  # noqa: ANN401 (an actor handle)
+    def _listen(self) -> None:
         import ray
 
         try:
             while not self.over.is_set():
-                for event in ray.get(board.events.remote(LISTEN_SECONDS)):
+                for event in ray.get(self.board.events.remote(LISTEN_SECONDS)):
                     self.events.put(event)
         except ray.exceptions.RayError:
-            return  # the search is over
+            lost = "The process that hands out jobs was lost; run the same command again to go on."
+            self.events.put({"event": "trouble", "sentence": lost})
 
     def _check_end(self) -> None:
         """Raises if the search has ended before its time."""
         if self.lost.is_set():
             raise ClusterError(
-                f"Another driver has taken over study {self.study.name}; this one ends."
+                f"Another driver has taken over study {self.desk.study.name}; this one ends."
             )
-        if self.desk.diagnosis is not None:
-            raise ClusterError(self.desk.diagnosis)
-        if self.desk.running:
-            numbers = ", ".join(map(str, sorted(self.desk.running)))
-            raise ClusterError(
-                f"Ray gave up following trial {numbers}; run the same command again to go on."
-            )
+        if self.desk.trouble is not None:
+            raise self.desk.trouble

@@ -1,5 +1,6 @@
 """A connection to Ray: a cluster of its own on this machine, or one that is already running."""
 
+import math
 import os
 import secrets
 import shutil
@@ -9,13 +10,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from hsearch.cluster.preflight import Node
+from hsearch.cluster.preflight import Node, this_machine
 from hsearch.errors import ClusterError, ConfigError
 
 PLACING_SECONDS = 60
 """How long a worker group may wait for its place in the cluster."""
-
-_PREFIX = "hsearch-ray-"
 
 # Read by Ray when it is imported or started; what the user has set stays.
 _SETTINGS = {
@@ -54,7 +53,13 @@ class Session:
         import ray
 
         alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        return [Node(cpus=r.get("CPU", 0), gpus=r.get("GPU", 0)) for r in alive]
+        return [Node(r.get("CPU", 0), r.get("GPU", 0), r.get("memory", math.inf)) for r in alive]
+
+    def ask_for(self, ranks: int, resources: dict[str, float]) -> None:
+        """Asks an autoscaling cluster for room for so many ranks, until the next call."""
+        from ray.autoscaler.sdk import request_resources
+
+        request_resources(bundles=[resources] * ranks)
 
 
 @contextmanager
@@ -64,16 +69,17 @@ def ray_session(address: str | None, folder: Path) -> Iterator[Session]:
     Args:
         address: Of a running cluster, `auto` for the one that this machine belongs to; None starts
             one on this machine for the time of the session.
-        folder: Seen by all nodes of a running cluster; gets a hidden folder for scratch files.
+        folder: Seen by all nodes of a running cluster; gets a hidden folder for scratch files. No
+            other session may use it.
     """
     settings = _SETTINGS | (_LOCAL_SETTINGS if address is None else {})
     for name, value in settings.items():
         os.environ.setdefault(name, value)
-    _remove_leftovers(Path(tempfile.gettempdir()))
+    _remove_leftovers(Path(tempfile.gettempdir()), folder)
     if address is None:
-        scratch = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+        scratch = Path(tempfile.mkdtemp(prefix=f"{_prefix()}{os.getpid()}-"))
     else:
-        scratch = folder / f".ray-{os.getpid()}-{secrets.token_hex(4)}"
+        scratch = folder / f".ray-{secrets.token_hex(4)}"
         scratch.mkdir(parents=True)
     import ray
 
@@ -104,7 +110,7 @@ def _connect(address: str | None, scratch: Path) -> None:
     try:
         ray.init(
             address="local",
-            num_cpus=len(os.sched_getaffinity(0)),
+            num_cpus=int(this_machine().cpus),
             include_dashboard=False,
             namespace="hsearch",
             _temp_dir=str(scratch),
@@ -114,9 +120,17 @@ def _connect(address: str | None, scratch: Path) -> None:
         raise ClusterError(f"Ray could not be started on this machine: {error}") from error
 
 
-def _remove_leftovers(folder: Path) -> None:
+def _prefix() -> str:
+    """Of scratch folders, with the process namespace in which their numbers count."""
+    return f"hsearch-ray-{os.stat('/proc/self/ns/pid').st_ino % 10_000}-"
+
+
+def _remove_leftovers(shared: Path, own: Path) -> None:
     """Removes what sessions of killed processes have left."""
-    for path in folder.glob(f"{_PREFIX}*"):
-        pid = path.name.removeprefix(_PREFIX).split("-")[0]
+    left = list(own.glob(".ray-*"))
+    for path in shared.glob(f"{_prefix()}*"):
+        pid = path.name.removeprefix(_prefix()).split("-")[0]
         if pid.isdigit() and not Path("/proc", pid).exists():
-            shutil.rmtree(path, ignore_errors=True)
+            left.append(path)
+    for path in left:
+        shutil.rmtree(path, ignore_errors=True)

@@ -14,12 +14,11 @@ from ray.actor import ActorHandle
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
+from hsearch.cluster.board import LIGHT
 from hsearch.cluster.desk import Desk
+from hsearch.errors import ClusterError
 from hsearch.folds import NUM_FOLDS
 
-# A light trial takes a thousandth of a resource that every cluster's head node has: Tune refuses
-# trials that take nothing, and CPUs belong to the worker groups.
-LIGHT = {"node:__internal_head__": 0.001}
 MAX_FAILURES = 3
 
 
@@ -70,7 +69,11 @@ class StudySearcher(Searcher):  # type: ignore[misc]
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        """Does nothing: the scheduler has entered every outcome."""
+        """Notes if Ray cannot follow a trial; its outcomes the scheduler has entered."""
+        if error and self.desk.trouble is None:
+            self.desk.trouble = ClusterError(
+                "Ray gave up following a trial; run the same command again to go on."
+            )
 
     def save(self, checkpoint_path: str) -> None:
         """Saves nothing: the study is the record."""

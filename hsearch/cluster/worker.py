@@ -1,8 +1,11 @@
 """What a worker of a group does: take a job from the board, train it, and again."""
 
 import gc
+import os
+import socket
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ from ray.actor import ActorHandle
 
 import hsearch.distributed as distributed
 from hsearch.cluster.board import LEAVE
-from hsearch.errors import DivergedError, HsearchError
+from hsearch.errors import ConfigError, DatasetError, DivergedError, HsearchError
 from hsearch.results import EpochRecord, FoldResult
 from hsearch.spec import FoldJob
 from hsearch.training.folder import RunFolder
@@ -33,13 +36,18 @@ def work(config: dict[str, Any]) -> None:
     """Trains jobs until the board sends the group home; every rank runs this.
 
     Args:
-        config: `group` (its number), `board` (name of the actor), `threads` (of this rank) and
-            `train` (a `Train`, pickled, so that only workers import what it needs).
+        config: `group` (its number), `board` (name of the actor), `threads` (of this rank),
+            `folder` (of the study, seen by all nodes), `data` (HSEARCH_DATA where the driver has
+            set it) and `train` (a `Train`, pickled, so that only workers import what it needs).
     """
     torch.set_num_threads(config["threads"])
+    if config["data"]:
+        os.environ["HSEARCH_DATA"] = config["data"]
     group: int = config["group"]
     train: Train = cloudpickle.loads(config["train"])
     board = ray.get_actor(config["board"])
+    if not Path(config["folder"]).is_dir():
+        ray.get(board.warn.remote(_not_shared(config["folder"])))
     nodes = distributed.gather_objects(ray.get_runtime_context().get_node_id())
     first = distributed.rank() == 0
     if first:
@@ -56,31 +64,57 @@ def work(config: dict[str, Any]) -> None:
 
 
 def _train(ticket: dict[str, Any], board: ActorHandle, group: int, train: Train) -> dict[str, str]:
-    """Returns the outcome of a job; what the configuration brings about is one, not an error."""
+    """Returns the outcome of a job.
+
+    What the configuration brings about is `failed`; what the machine does, `broken`. Of several
+    ranks, one that loses the others has no outcome: it ends, and the group starts anew.
+    """
     job = FoldJob.model_validate_json(ticket["job"])
-    folder = RunFolder(Path(ticket["path"]))
-    report = _ToBoard(board, group, ticket["key"])
     try:
-        if distributed.rank() == 0:
-            with folder.claimed(job, patience=CLAIM_SECONDS):
-                result = train(job, report, folder)
+        with _claimed(job, Path(ticket["path"])) as folder:
+            result = train(job, _ToBoard(board, group, ticket["key"]), folder)
+            if distributed.rank() == 0:
                 folder.last.unlink(missing_ok=True)
-        else:
-            result = train(job, report, folder)
-    except DivergedError as error:  # of the gathered loss, so it meets every rank alike
+        return {"result": result.model_dump_json()}
+    except DivergedError as error:  # it meets every rank alike
         return {"failed": str(error)}
-    except (HsearchError, RuntimeError, MemoryError, ArithmeticError, LookupError, TypeError) as e:
-        outcome = {"failed": _reason(e, job)}
-        if distributed.world_size() > 1:  # the other ranks wait in an exchange: start anew
-            ray.get(board.finish.remote(group, ticket["key"], outcome))
-            raise
+    except Exception as error:
         traceback.print_exc()
-        return outcome
+        outcome = _outcome_of(error, job)
+        if distributed.world_size() == 1:
+            return outcome
+        if "broken" in outcome or _is_out_of_memory(error):
+            ray.get(board.finish.remote(group, ticket["key"], outcome))
+        raise  # the other ranks wait in an exchange: the group starts anew
     finally:
         gc.collect()
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
-    return {"result": result.model_dump_json()}
+
+
+class _ClaimError(Exception):
+    """A run folder that cannot be used."""
+
+
+@contextmanager
+def _claimed(job: FoldJob, path: Path) -> Iterator[RunFolder]:
+    """Holds the run folder on rank 0, and gives it to every rank."""
+    folder = RunFolder(path)
+    with ExitStack() as stack:
+        if distributed.rank() == 0:
+            try:
+                stack.enter_context(folder.claimed(job, patience=CLAIM_SECONDS))
+            except ConfigError as error:
+                raise _ClaimError(error) from error
+        yield folder
+
+
+def _not_shared(folder: str) -> str:
+    return (
+        f"{socket.gethostname()} does not see the driver's {folder}: a fold that loses its machine "
+        "starts over there, and the best networks stay where they were trained; `--out` had better "
+        "name a folder that all machines share."
+    )
 
 
 class _ToBoard(Report):
@@ -94,14 +128,16 @@ class _ToBoard(Report):
         self.board.epoch.remote(self.group, self.key, record.model_dump_json())
 
 
-def _reason(error: Exception, job: FoldJob) -> str:
-    """Says in one line why a training could not go on."""
+def _outcome_of(error: Exception, job: FoldJob) -> dict[str, str]:
+    """Says in one line why a training could not go on, and whose fault it is."""
     first = (str(error).splitlines() or [""])[0]
+    if isinstance(error, DatasetError | OSError | _ClaimError):
+        return {"broken": f"{socket.gethostname()}: {first}"}
     if _is_out_of_memory(error):
-        return f"Out of memory in fold {job.fold}: {first}"
+        return {"failed": f"Out of memory in fold {job.fold}: {first}"}
     if isinstance(error, HsearchError):
-        return first
-    return f"{type(error).__name__} in fold {job.fold}: {first}"
+        return {"failed": first}
+    return {"failed": f"{type(error).__name__} in fold {job.fold}: {first}"}
 
 
 def _is_out_of_memory(error: Exception) -> bool:

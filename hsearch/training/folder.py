@@ -92,7 +92,7 @@ class RunFolder:
     def _leave_if_nothing_was_trained(self, created: bool) -> None:
         if not self.last.exists():
             self.job.unlink(missing_ok=True)
-            (self.path / ".lock").unlink()
+            (self.path / ".lock").unlink(missing_ok=True)
             if created:
                 with suppress(OSError):
                     self.path.rmdir()

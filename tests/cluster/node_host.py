@@ -4,21 +4,21 @@ Prints its address. `add CPUS` starts a node and prints its id; `kill ID` kills 
 with -9; the end of stdin ends everything.
 """
 
+import os
 import sys
 import tempfile
-
-from ray.cluster_utils import Cluster
+from pathlib import Path
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="hsn-") as folder:
+        os.environ["RAY_TMPDIR"] = folder
+        Path(folder, "ray").mkdir()
+        from ray.cluster_utils import Cluster
+
         cluster = Cluster(
             initialize_head=True,
-            head_node_args={
-                "num_cpus": int(sys.argv[1]),
-                "include_dashboard": False,
-                "temp_dir": folder,
-            },
+            head_node_args={"num_cpus": int(sys.argv[1]), "include_dashboard": False},
         )
         nodes = {}
         sys.stdout.write(f"{cluster.address}\n")

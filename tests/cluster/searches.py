@@ -90,10 +90,10 @@ class Search:
             for t in self.record()["trials"]
         ]
 
-    def wait_for(self, text: str, process: subprocess.Popen) -> None:
-        """Waits until the command has printed a text."""
-        wait_until(lambda: text in self.printed() or process.poll() is not None, text)
-        assert text in self.printed(), self.printed()
+    def wait_for(self, text: str, process: subprocess.Popen, times: int = 1) -> None:
+        """Waits until the command has printed a text, so many times."""
+        wait_until(lambda: self.printed().count(text) >= times or process.poll() is not None, text)
+        assert self.printed().count(text) >= times, self.printed()
 
 
 def scores(trial: dict[str, Any]) -> list[float]:

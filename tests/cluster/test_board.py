@@ -138,3 +138,23 @@ def test_epochs_and_groups_are_told_once(board, here):
     told = board.now("events", 5.0)
     assert {"event": "epoch", "key": (0, 0), "record": "{}"} in told
     assert board.now("events", 0.1) == []
+
+
+def test_a_group_that_died_while_it_waited_takes_no_job_with_it(board, here):
+    board.now("enter", 0, [here])
+    of_the_dead = board.later("take", 0, 5.0)
+    board.now("events", 0.0)
+    board.now("enter", 0, [here])
+    alive = board.later("take", 0, 5.0)
+    hang_out(board, (0, 0))
+    assert tuple(answer(alive)["key"]) == (0, 0)
+    assert answer(of_the_dead) is None
+
+
+def test_the_running_job_of_an_ended_trial_is_not_hung_out_again(board, here):
+    board.now("enter", 0, [here])
+    hang_out(board, (0, 1))
+    board.now("take", 0, 5.0)
+    board.now("withdraw", 0)
+    board.now("enter", 0, [here])
+    assert board.now("take", 0, 0.2) is None

@@ -43,6 +43,29 @@ def test_a_search_that_only_fails_stops_with_a_diagnosis(tmp_path, toy_store):
     assert len(search.record()["trials"]) < 40
 
 
+def test_a_configuration_that_needs_too_much_memory_is_failed(tmp_path, toy_store):
+    search = Search(
+        tmp_path, toy_store, "--trials=1", "--tracking-uri=none", model__embedding_dim=10**12
+    )
+    search.run()
+    assert search.record()["trials"][0]["reason"].startswith("Out of memory in fold 0")
+
+
+def test_trouble_of_the_machine_ends_the_search_and_is_not_held_against_the_trial(
+    tmp_path, toy_store
+):
+    search = Search(tmp_path, toy_store, "--trials=1", "--groups=1", "--tracking-uri=none")
+    (tmp_path / "studies" / "toy").mkdir(parents=True)
+    (tmp_path / "studies" / "toy" / "trial-0000").write_text("in the way")
+    printed = search.run(exit_code=1)
+    assert "trial-0000" in printed
+    assert "Traceback" not in printed
+    assert search.record()["trials"][0]["state"] == "running"
+    (tmp_path / "studies" / "toy" / "trial-0000").unlink()
+    search.run()
+    assert search.record()["trials"][0]["state"] == "complete"
+
+
 @pytest.fixture
 def unreadable_test_images(tmp_path, toy_store):
     """The toy store with every byte of the test images destroyed."""

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsearch.cluster.preflight import Node, concurrent_trials, plan_groups
+from hsearch.cluster.preflight import Node, concurrent_trials, groups_with_room, plan_groups
 from hsearch.errors import ConfigError
 
 CPU_NODE, GPU_NODE = Node(cpus=16), Node(cpus=32, gpus=4)
@@ -55,3 +55,16 @@ def test_trials_keep_all_groups_busy_and_one_group_has_one_trial(groups, ahead):
     trials = concurrent_trials(groups, ahead)
     assert trials * ahead >= groups
     assert concurrent_trials(1, ahead) == 1
+
+
+def test_the_shape_of_a_group_stays_when_the_last_gpu_is_lost_and_comes_back():
+    plan = plan_groups([Node(cpus=8), Node(cpus=4, gpus=1)], workers=1)
+    assert groups_with_room([Node(cpus=8)], plan) == 0
+    assert groups_with_room([Node(cpus=8), GPU_NODE], plan) == 4
+    assert groups_with_room([Node(cpus=8), GPU_NODE], plan, limit=2) == 2
+
+
+def test_memory_bounds_the_number_of_groups():
+    plan = plan_groups([Node(cpus=64, memory=16e9)], workers=1)
+    assert plan.groups == 10
+    assert "workers of 1 CPU and 1.5 GB" in plan.arithmetic
