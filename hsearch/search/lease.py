@@ -105,7 +105,11 @@ class Lease:
         winner = _read(self._study.attribute("driver"))
         if winner is None or winner.token != self._me.token:
             raise self._refusal(winner or self._me)
-        self._study.take_over()
+        try:
+            self._study.take_over()
+        except HsearchError:
+            self.release()
+            raise
         self._beating.start()
 
     def release(self) -> None:

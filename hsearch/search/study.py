@@ -64,6 +64,8 @@ class Study:
     def open(cls, name: str, storage: str, spec: StudySpec, space: "SearchSpace") -> Self:
         """Creates a study or continues the one of that name, which must have the same spec.
 
+        A study without a trial binds nobody yet: the spec of the next driver replaces its own.
+
         Args:
             name: Of the study.
             storage: Path of a SQLite file or URL of a database.
@@ -78,8 +80,9 @@ class Study:
                 _create(name, opened, spec)
                 check_known(name, opened)
             study = cls(name, opened, proposer)
-            check_same_spec(name, study.spec, spec)
-            study._read_trials()
+            if study._read_trials():
+                check_same_spec(name, study.spec, spec)
+            study.spec = spec
             return study
 
     @classmethod
@@ -181,8 +184,14 @@ class Study:
         `Lease` calls it; before, a study that somebody else may be writing to is only read.
         """
         with self._held():
+            stored = self._read_trials()
+            recorded = StudySpec.from_dict(self._attributes()["spec"])
+            if stored:  # another driver may have come in between
+                check_same_spec(self.name, recorded, self.spec)
+            elif recorded != self.spec:
+                self.set_attribute("spec", self.spec.to_dict())
             self.set_attribute("versions", package_versions())
-            for trial in self._read_trials():
+            for trial in stored:
                 if trial.state == TrialState.RUNNING and FAILED in trial.user_attrs:
                     self._end(trial.number, TrialState.FAIL)
                 elif trial.state == TrialState.RUNNING and _is_undecided(trial):

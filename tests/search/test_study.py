@@ -17,6 +17,7 @@ import pytest
 
 from hsearch.errors import ConfigError
 from hsearch.search.domain import Interval, KnobRange
+from hsearch.search.lease import Lease
 from hsearch.search.record import Sampler, StudySpec
 from hsearch.search.study import Study, study_names
 from tests.search.made_results import made_result
@@ -309,8 +310,24 @@ def test_a_kill_while_the_study_is_made_is_no_foreign_study(opened, storage):
     assert opened().propose().number == 0
 
 
-def test_other_settings_are_refused_by_name(opened):
+def test_a_study_without_a_trial_takes_the_settings_of_its_next_driver(opened, storage):
     opened()
+    late = Study.open("s", storage, made_spec(sampler="gp"), SPACE)
+    with closing(late):
+        assert read(storage).spec.sampler == "tpe", "nothing is written without the lease"
+        other = opened(made_spec(sampler="random"))
+        assert (
+            read(storage).spec == other.spec == other.record().spec == made_spec(sampler="random")
+        )
+        other.propose()
+        with pytest.raises(ConfigError, match=r"sampler: 'random', now 'gp'"), Lease(late):
+            pass
+        assert late.attribute("driver") is None
+    assert read(storage).spec.sampler == "random"
+
+
+def test_other_settings_are_refused_by_name(opened):
+    opened().propose()
     with pytest.raises(ConfigError, match=r"job\.seed: 0, now 3; sampler: 'tpe', now 'gp'"):
         opened(made_spec(sampler="gp", seed=3))
     changed = made_spec().job.model_copy(update={"data_digest": "1" * 64})
