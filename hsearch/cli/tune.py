@@ -223,17 +223,21 @@ def _tracking(study: "Study", uri: str) -> "Iterator[Tracker | None]":
 
 
 def final_words(record: "StudyRecord", storage: str, tracking_uri: str) -> None:
-    """Prints the result and what can be done with it."""
+    """Prints the result and what can be done with it, in commands that can be pasted."""
     from hsearch.cli.study_words import print_result
-    from hsearch.search.storage import storage_url
+    from hsearch.search.storage import holds_secret, storage_url
 
     click.echo()
     print_result(record)
-    shown = storage_url(storage).render_as_string(hide_password=True)
-    where = "" if storage == STORAGE else f" --storage {shlex.quote(shown)}"
+    url = storage_url(storage)
+    if secret := holds_secret(url):
+        where, shown = "", f'"{url.drivername}://${{HSEARCH_STORAGE#*://}}"'
+    else:
+        shown = shlex.quote(url.render_as_string())
+        where = "" if storage == STORAGE else f" --storage {shown}"
     lines = [
         ("All trials", f"hsearch studies {record.name}{where}"),
-        ("Record", f"optuna-dashboard {shlex.quote(shown)}"),
+        ("Record", f"optuna-dashboard {shown}"),
     ]
     if record.best is not None:
         lines.insert(0, ("Train it again", f"hsearch train --like {record.name}/best{where}"))
@@ -244,3 +248,8 @@ def final_words(record: "StudyRecord", storage: str, tracking_uri: str) -> None:
     click.echo()
     for what, command in lines:
         click.echo(f"{what + ':':<16}{command}")
+    if secret:
+        click.echo(
+            "These commands need HSEARCH_STORAGE to hold the storage's URL, which has a password "
+            "and is not printed."
+        )

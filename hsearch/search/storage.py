@@ -114,6 +114,11 @@ def storage_url(given: str) -> URL:
     return url
 
 
+def holds_secret(url: URL) -> bool:
+    """Whether a URL must not be printed, because there is a password in it."""
+    return bool(_secrets(url))
+
+
 def _check_file(path: Path, create: bool) -> None:
     if path.is_dir():
         raise ConfigError(f"The storage {path} is a folder; give the path of a SQLite file.")
@@ -133,7 +138,8 @@ def _engine_settings(url: URL) -> dict[str, object]:
 
 
 def _secrets(url: URL) -> list[str]:
-    query = [v for k, v in url.query.items() if "pass" in k.lower() and isinstance(v, str)]
+    asked = url.normalized_query.items()
+    query = [value for key, values in asked if "pass" in key.lower() for value in values]
     return [secret for secret in [url.password, *query] if secret]
 
 

@@ -13,7 +13,9 @@ DEFAULT_URI = "sqlite:///mlflow.db"
 _SQLITE = "sqlite:///"
 _SERVERS = ("http", "https")
 _DATABASES = ("mssql", "mysql", "postgresql", "sqlite")
-_PASSWORD = re.compile(r"(?<=://)[^/\s@]*@")
+_CREDENTIALS = re.compile(
+    r"(?<=://)[^/\s@]*@|(?<=[?&])[^=&\s]*pass[^=&\s]*=[^&\s]*&?", re.IGNORECASE
+)
 
 
 def checked_uri(uri: str) -> str:
@@ -73,12 +75,14 @@ def artifact_location(uri: str, experiment: str) -> str | None:
 
 def without_credentials(text: str) -> str:
     """Returns a text with user names and passwords taken out of all addresses in it."""
-    return _PASSWORD.sub("", text)
+    return _CREDENTIALS.sub("", text)
 
 
 def ui_command(uri: str) -> str:
     """Returns what a user types to see the runs: a command on loopback, or a server's address."""
-    shown = without_credentials(checked_uri(uri))
+    uri = checked_uri(uri)
+    shown = without_credentials(uri)
     if shown.startswith(_SERVERS):
         return shown
-    return f"mlflow ui --backend-store-uri {shlex.quote(shown)} --host 127.0.0.1"
+    store = shlex.quote(uri) if shown == uri else '"$MLFLOW_TRACKING_URI"'
+    return f"mlflow ui --backend-store-uri {store} --host 127.0.0.1"

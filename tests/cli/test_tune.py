@@ -1,6 +1,7 @@
 """`hsearch tune` up to the cluster: here a stand-in for it that records made scores at once."""
 
 import json
+import subprocess
 import sys
 import types
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from hsearch.cli.main import main
 from hsearch.cli.tune import final_words
 from hsearch.folds import NUM_FOLDS
 from hsearch.search.study import Study, study_names
-from tests.cli.made_studies import made_record
+from tests.cli.made_studies import made_record, made_trial
 from tests.search.made_results import made_result
 
 
@@ -51,6 +52,7 @@ def tune(toy_store, tmp_path, monkeypatch):
     cluster = types.ModuleType("hsearch.cluster.run")
     cluster.SearchOptions = SearchOptions  # type: ignore[attr-defined]
     cluster.run_search = search_at_once  # type: ignore[attr-defined]
+    cluster.check_this_machine = lambda options: None  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "hsearch.cluster.run", cluster)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("HSEARCH_STORAGE", raising=False)
@@ -177,11 +179,46 @@ def test_an_interrupt_keeps_the_record_and_says_so(tune, monkeypatch):
     assert "1 of them recorded already" in again.stdout
 
 
-def test_passwords_are_not_printed(capsys):
-    final_words(made_record(), "postgresql://me:secret@db/studies", "none")
+@pytest.mark.parametrize(
+    "storage",
+    [
+        "postgresql://me:s3cret@db/studies",
+        "postgresql://db/studies?user=me&password=s3cret",
+        "postgresql+psycopg://me@db/studies?sslpassword=s3cret&sslpassword=s3cret2",
+    ],
+)
+def test_a_storage_with_a_password_is_named_by_its_variable(capsys, storage):
+    final_words(made_record(made_trial(0, [0.5] * 4, "complete")), storage, "none")
     printed = capsys.readouterr().out
-    assert "secret" not in printed
-    assert "me:***@db/studies" in printed
+    assert "s3cret" not in printed
+    assert "***" not in printed
+    lines = printed.splitlines()
+    assert "Train it again: hsearch train --like made-study/best" in lines
+    assert "All trials:     hsearch studies made-study" in lines
+    assert lines[-1].startswith("These commands need HSEARCH_STORAGE to hold")
+    (record,) = [line for line in lines if line.startswith("Record:")]
+    command = record.partition(":")[2].replace("optuna-dashboard", "printf %s")
+    environment = {"HSEARCH_STORAGE": storage}
+    shown = subprocess.run(["sh", "-c", command], env=environment, capture_output=True, text=True)
+    assert shown.stdout == f"postgresql+psycopg://{storage.partition('://')[2]}"
+
+
+@pytest.mark.parametrize(
+    ("storage", "shown"),
+    [
+        (
+            "postgresql://me@db/studies?sslmode=on",
+            "'postgresql+psycopg://me@db/studies?sslmode=on'",
+        ),
+        ("/a folder/x.db", "'sqlite:////a folder/x.db'"),
+    ],
+)
+def test_another_storage_is_part_of_the_commands(capsys, storage, shown):
+    final_words(made_record(), storage, "none")
+    lines = capsys.readouterr().out.splitlines()
+    assert f"All trials:     hsearch studies made-study --storage {shown}" in lines
+    assert f"Record:         optuna-dashboard {shown}" in lines
+    assert not any("--like" in line or "HSEARCH_STORAGE" in line for line in lines)
 
 
 def test_the_study_appears_in_mlflow(tune, tmp_path):

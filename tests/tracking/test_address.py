@@ -63,6 +63,18 @@ def test_a_server_is_its_own_ui_and_shows_no_password():
     assert ui_command("https://user:secret@host:5000") == "https://host:5000"
 
 
+@pytest.mark.parametrize(
+    "uri", ["postgresql://me:secret@host/db", "postgresql://host/db?user=me&sslPassword=secret"]
+)
+def test_a_database_with_a_password_is_named_by_the_variable_that_holds_it(uri):
+    assert ui_command(uri) == (
+        'mlflow ui --backend-store-uri "$MLFLOW_TRACKING_URI" --host 127.0.0.1'
+    )
+
+
 def test_credentials_leave_every_address_of_a_text():
     text = "no answer of https://u:p@a/x or postgresql://v:q@b"
     assert without_credentials(text) == "no answer of https://a/x or postgresql://b"
+    text = "postgresql://b/x?password=p&sslmode=on or postgresql://b/x?user=v&sslpassword=q here"
+    cleaned = "postgresql://b/x?sslmode=on or postgresql://b/x?user=v& here"
+    assert without_credentials(text) == cleaned
