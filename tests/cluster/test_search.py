@@ -3,12 +3,15 @@
 import os
 import signal
 import sqlite3
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
 from tests.cluster.searches import Search, is_alive, processes_of, scores, wait_until
+from tests.search.postgres import postgres_server
 
 
 @pytest.fixture(scope="module")
@@ -100,3 +103,23 @@ def test_ctrl_c_loses_nothing_that_was_finished(tmp_path, toy_store):
     assert "same command" in search.printed()
     assert "Traceback" not in search.printed()
     assert len(search.record()["trials"][0]["folds"]) >= 2
+
+
+def test_a_search_on_postgres_whose_best_trial_is_trained_again_bit_for_bit(
+    tmp_path, toy_store, monkeypatch
+):
+    with postgres_server() as url:
+        monkeypatch.setenv("HSEARCH_STORAGE", url)
+        search = Search(tmp_path, toy_store, "--trials=2", "--sampler=gp", "--tracking-uri=none")
+        printed = search.run()
+        assert not (tmp_path / "hsearch.db").exists()
+        assert len(search.record()["trials"]) == 2
+        again = subprocess.run(
+            [sys.executable, "-m", "hsearch", "train", "--like", "toy/best", "--fold", "2"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    assert "train --like toy/best" in printed
+    assert "exactly the recorded one" in again.stdout
