@@ -142,7 +142,13 @@ class SearchProgress(Watch):
         self.workers = f"{alive} of {wanted} worker groups"
 
     def epoch(self, number: int, fold: int, record: EpochRecord) -> None:
-        """Keeps the epoch for the display and for the pace."""
+        """Keeps the epoch for the display and for the pace.
+
+        It comes on another way than the results, so that its fold may have finished before.
+        """
+        trial = self.trials.get(number)
+        if trial is not None and (trial.state != "running" or fold in trial.folds):
+            return
         self.epochs[number, fold] = record
         self.pace.epoch(number, fold, record.epoch / self._epochs(number))
 

@@ -95,6 +95,22 @@ def test_an_interrupt_says_what_is_kept(capsys):
     assert "Run the same command again" in " ".join(out.split())
 
 
+def test_an_epoch_that_comes_after_its_folds_result_or_its_trials_end_is_ignored():
+    clock = Clock()
+    with SearchProgress(made_record(), 3, clock) as progress:
+        progress.trial(made_trial(0, []))
+        progress.epoch(0, 0, epoch(1))
+        progress.trial(made_trial(0, [0.5]))
+        progress.epoch(0, 1, epoch(1))
+        before = dict(progress.pace.shares)
+        progress.epoch(0, 0, epoch(2))
+        assert list(progress.epochs) == [(0, 1)]
+        assert progress.pace.shares == before
+        progress.trial(made_trial(0, [0.5], "lost", "behind"))
+        progress.epoch(0, 1, epoch(2))
+        assert progress.epochs == progress.pace.shares == {}
+
+
 def test_pace_counts_running_folds_by_their_epochs():
     clock = Clock()
     pace = Pace(clock)
