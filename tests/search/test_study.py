@@ -215,6 +215,19 @@ def test_opened_anew_before_every_trial_a_study_proposes_the_same(tmp_path, samp
     assert {"complete", "lost"} == {trial.state for trial in whole.trials}
 
 
+def test_a_gaussian_process_that_is_opened_anew_proposes_the_same(tmp_path):
+    spec = made_spec(sampler="gp")
+    with closing(Study.open("s", str(tmp_path / "whole.db"), spec, SPACE)) as study:
+        whole = search(study, 11)
+    with closing(Study.open("s", str(tmp_path / "parts.db"), spec, SPACE)) as study:
+        search(study, 9)
+        study.propose()  # and ended in the midst of trial 9
+    with closing(Study.open("s", str(tmp_path / "parts.db"), spec, SPACE)) as study:
+        study.take_over()
+        assert outcome(search(study, 11)) == outcome(whole)
+    assert [trial.source for trial in whole.trials[8:]] == ["gp"] * 3
+
+
 def test_a_gaussian_process_learns_from_lost_trials_too(opened):
     study = opened(made_spec(sampler="gp"))
     record = search(study, 12)
