@@ -1,5 +1,7 @@
 """A study is complete and checked before anything starts."""
 
+from dataclasses import replace
+
 import pytest
 
 from hsearch.errors import ConfigError
@@ -71,6 +73,16 @@ def test_the_default_name_follows_from_the_settings(plan):
     assert name.startswith("toy-hpl-")
     others = [plan(seed=1), plan(race=False), plan(settings={"method.coarse_weight": 1.0})]
     assert len({name, *(other.default_name for other in others)}) == 4
+
+
+@pytest.mark.parametrize(
+    ("data", "start"), [("Vögel 1", "V-gel-1-"), ("-x", "x-"), ("鳥.arrow", "data-")]
+)
+def test_the_default_name_is_no_option_whatever_the_data_is_called(plan, data, start):
+    made = plan()
+    job = made.spec.job.model_copy(update={"data": data})
+    spec = made.spec.model_copy(update={"job": job})
+    assert replace(made, spec=spec).default_name.startswith(f"{start}{job.method.name}-")
 
 
 def test_batches_must_divide_among_the_workers(plan, tmp_path):
