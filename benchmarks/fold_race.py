@@ -235,13 +235,13 @@ def sweep(rows: list[Row], orders: int) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="10 orders instead of 50")
+    parser.add_argument("--quick", action="store_true", help="5 orders instead of 50")
     parser.add_argument("--check", action="store_true", help="exit 1 if a target is missed")
     parser.add_argument("--sweep", action="store_true", help="also try other constants of the race")
     parser.add_argument("--tables", type=Path, default=TABLES, help="folder of recorded tables")
     options = parser.parse_args()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    orders = 10 if options.quick else 50
+    orders = 5 if options.quick else 50
     ours = {}
     for name, (rows, seeds) in read_tables(options.tables).items():
         describe(name, rows, seeds)

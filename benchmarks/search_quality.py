@@ -32,7 +32,7 @@ from hsearch.search.study import Study
 from hsearch.spec import FoldJob
 
 DATA = "glyphs"
-SEEDS, BUDGET = 5, 64
+SEEDS, BUDGET = 5, 48
 SHARE, TARGET = 0.99, 2.0
 OURS, TPE = "TPE with the fold race (default)", "TPE without race"
 STRATEGIES: dict[str, tuple[Sampler, bool]] = {
@@ -93,7 +93,7 @@ def run_all(folder: Path, seeds: int, budget: int, weights: str) -> dict[str, li
             finally:
                 study.close()
 
-    with Trainers(2, folder / "runs") as trainers, ThreadPoolExecutor(64) as threads:
+    with ThreadPoolExecutor(64) as threads, Trainers(2, folder / "runs") as trainers:
         once = Once(trainers)
         curves = {n: [threads.submit(one, n, seed) for seed in range(seeds)] for n in STRATEGIES}
         return {name: [run.result() for run in runs] for name, runs in curves.items()}

@@ -46,7 +46,7 @@ def test_the_race_spends_less_where_folds_differ_more_than_configurations(tmp_pa
 
 
 def test_a_diverged_configuration_ends_at_its_fold_and_is_never_chosen(tmp_path):
-    write_table(tmp_path, [[0.5, 0.4, 0.5, 0.4], [0.9, 0.9, 0.9, None]])
+    write_table(tmp_path, [[0.5, 0.4, 0.5, 0.4], [0.4, 0.3, 0.4, 0.3], [0.9, 0.9, 0.9, None]])
     code, output, _ = run("fold_race.py", "--quick", "--tables", tmp_path, folder=tmp_path)
     assert code == 0
     assert "(1 diverged)" in output
