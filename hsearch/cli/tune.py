@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -186,7 +187,7 @@ def _search(
 
     with closing(Study.open(name, storage, plan.spec, plan.space)) as study:
         lease = Lease(study, waiting=click.echo)
-        with lease, _tracking(study, tracking_uri) as tracker:
+        with lease, _tracking(study, tracking_uri, lease.lost) as tracker:
             record = study.record()
             if is_over(record, options.trials):
                 click.echo(
@@ -204,21 +205,24 @@ def is_over(record: "StudyRecord", trials: int) -> bool:
 
 
 @contextmanager
-def _tracking(study: "Study", uri: str) -> "Iterator[Tracker | None]":
-    """Projects the study to MLflow as long as it runs, and says at the end if that is behind."""
+def _tracking(study: "Study", uri: str, lost: threading.Event) -> "Iterator[Tracker | None]":
+    """Projects the study to MLflow as long as it runs, and says at the end if that is behind.
+
+    A study that was lost to another driver is projected by that one.
+    """
     if uri == _NO_TRACKING:
         yield None
         return
     from hsearch.tracking.tracker import Tracker
 
-    tracker = Tracker(study.record, study.note_run, uri)
+    tracker = Tracker(study.record, study.note_run, uri, lost)
     over = False
     try:
         yield tracker
         over = True
     finally:
         tracker.close(_CLOSING_SECONDS if over else _LEAVING_SECONDS, over=over)
-        if tracker.behind is not None:
+        if not lost.is_set() and tracker.behind is not None:
             click.echo(f"hsearch: warning: {tracker.behind}", err=True)
 
 

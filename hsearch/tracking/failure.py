@@ -3,20 +3,11 @@
 import re
 from collections.abc import Iterator
 
-from hsearch.errors import HsearchError
 from hsearch.tracking.address import without_credentials
 
 LENGTH = 200
 
 _HTTP_STATUS = re.compile(r"error code (\d{3})")
-
-
-def failures() -> tuple[type[Exception], ...]:
-    """Returns the errors after which it makes sense to try again later; imports mlflow."""
-    from mlflow.exceptions import MlflowException
-    from sqlalchemy.exc import SQLAlchemyError
-
-    return MlflowException, SQLAlchemyError, HsearchError, ImportError, OSError
 
 
 def reason_of(error: BaseException) -> str:
@@ -35,8 +26,11 @@ def reason_of(error: BaseException) -> str:
             f"the server refuses access ({status[1]}); check the address, and the user, password "
             "or token in the environment (MLFLOW_TRACKING_USERNAME, ..._PASSWORD, ..._TOKEN)"
         )
-    first = without_credentials(str(error)).strip().splitlines() or [type(error).__name__]
-    return first[0][:LENGTH].rstrip(". ")
+    lines = without_credentials(str(error)).strip().splitlines()
+    first = lines[0] if lines else ""
+    if " " not in first:  # no sentence, such as the key of a KeyError
+        first = f"{type(error).__name__} {first}"
+    return first[:LENGTH].rstrip(". ")
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

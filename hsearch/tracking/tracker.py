@@ -5,11 +5,13 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from hsearch.errors import HsearchError
 from hsearch.search.record import StudyRecord, TrialRecord
 from hsearch.tracking.address import checked_uri, without_credentials
-from hsearch.tracking.failure import failures, reason_of
+from hsearch.tracking.failure import reason_of
 from hsearch.tracking.projection import (
     STUDY,
+    RunView,
     Status,
     experiment_name,
     study_id,
@@ -44,9 +46,16 @@ class Tracker:
         record: Returns the study as it is now; called from the thread.
         note_run: Called from the thread with the id of every run of the study.
         uri: MLflow's address, see `checked_uri`.
+        lost: Once set, nothing is written any more: the study's runs are another driver's by then.
     """
 
-    def __init__(self, record: Callable[[], StudyRecord], note_run: NoteRun, uri: str) -> None:
+    def __init__(
+        self,
+        record: Callable[[], StudyRecord],
+        note_run: NoteRun,
+        uri: str,
+        lost: threading.Event | None = None,
+    ) -> None:
         self.uri = checked_uri(uri)
         self._record = record
         self._note_run = note_run
@@ -58,7 +67,8 @@ class Tracker:
         self._reason: str | None = None
         self._awake = threading.Event()
         self._closing = threading.Event()
-        self._abandoned = False
+        self._abandoned = threading.Event()
+        self._lost = lost or threading.Event()
         self._thread = threading.Thread(target=self._run, name="hsearch-mlflow", daemon=True)
         self._thread.start()
         self.wake()
@@ -68,7 +78,7 @@ class Tracker:
         self._awake.set()
 
     def close(self, timeout: float, *, over: bool = True) -> bool:
-        """Waits until everything is written, and returns whether it was.
+        """Waits until everything is written, and returns whether it was; never after a loss.
 
         Args:
             timeout: The most seconds to wait.
@@ -77,8 +87,9 @@ class Tracker:
         self._status = "FINISHED" if over else "KILLED"
         self._closing.set()
         self.wake()
-        self._thread.join(timeout)
-        self._abandoned = True
+        if not self._lost.is_set():
+            self._thread.join(timeout)
+        self._abandoned.set()
         return not self._thread.is_alive() and self.behind is None
 
     @property
@@ -95,8 +106,7 @@ class Tracker:
 
     def _run(self) -> None:
         pause = FIRST_PAUSE
-        while not self._abandoned:
-            self._awake.wait()
+        while self._awake.wait() and not self._must_end():
             self._awake.clear()
             closing = self._closing.is_set()
             if self._attempt():
@@ -115,13 +125,10 @@ class Tracker:
         """Brings MLflow up to the record; returns whether that worked."""
         try:
             self._bring_up(self._record())
-        except failures() as error:
+        except Exception as error:  # noqa: BLE001 (artifact stores raise errors of their own kinds)
             self._reason = reason_of(error)
             self._writer = None  # nobody knows what arrived
             return False
-        except BaseException:
-            self._reason = "the thread that writes them ended by a fault"
-            raise
         self._reason = None
         return True
 
@@ -131,20 +138,29 @@ class Tracker:
             return
         if self._writer is None:
             self._writer = self._connect(record)
-        writer = self._writer
         if self._study_written is None:
-            self._note(writer.write(study_view(record, "RUNNING")), record.run_id)
+            self._note(self._write(study_view(record, "RUNNING")), record.run_id)
         for trial in record.trials:
             if self._written.get(trial.number) != _signature(trial):
-                self._note(writer.write(trial_view(record, trial)), trial.run_id, trial.number)
+                self._note(self._write(trial_view(record, trial)), trial.run_id, trial.number)
                 self._written[trial.number] = _signature(trial)
         signature = self._study_signature(record)
         if self._study_written != signature:
-            writer.write(study_view(record, signature[0]))
-            writer.write_artifact(
+            self._write(study_view(record, signature[0]))
+            self._writer.write_artifact(
                 "study.json", record.spec.model_dump_json(indent=2), record.spec.digest()
             )
             self._study_written = signature
+
+    def _write(self, view: RunView) -> str:
+        """Brings one run up to its view; gives up where this tracker may not write any more."""
+        if self._must_end():
+            raise HsearchError("there was no time left to write them")
+        assert self._writer is not None
+        return self._writer.write(view)
+
+    def _must_end(self) -> bool:
+        return self._abandoned.is_set() or self._lost.is_set()
 
     def _connect(self, record: StudyRecord) -> Writer:
         self._reason = self._reason or "it is being opened"

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from hsearch.cli.main import main
 from hsearch.cli.tune import final_words
+from hsearch.errors import ClusterError
 from hsearch.folds import NUM_FOLDS
 from hsearch.search.study import Study, study_names
 from tests.cli.made_studies import made_record, made_trial
@@ -219,6 +220,19 @@ def test_another_storage_is_part_of_the_commands(capsys, storage, shown):
     assert f"All trials:     hsearch studies made-study --storage {shown}" in lines
     assert f"Record:         optuna-dashboard {shown}" in lines
     assert not any("--like" in line or "HSEARCH_STORAGE" in line for line in lines)
+
+
+def test_a_study_lost_to_another_driver_is_left_to_it(tune, monkeypatch):
+    def lose(study, tracker, options, watch, halted):
+        halted.set()
+        search_at_once(study, tracker, options, watch)
+        raise ClusterError("Another driver has taken over.")
+
+    monkeypatch.setattr(sys.modules["hsearch.cluster.run"], "run_search", lose)
+    result = tune("--trials", "1", "--study", "mine", "--tracking-uri", "sqlite:///mlflow.db")
+    assert result.exit_code == 1, result.output
+    assert result.stderr == "hsearch: error: Another driver has taken over.\n"
+    assert Study.load("mine", "hsearch.db").record().run_id is None
 
 
 def test_the_study_appears_in_mlflow(tune, tmp_path):

@@ -156,6 +156,60 @@ def test_a_call_that_fails_anywhere_leaves_no_trace(
         assert all(found == expected for found in by_study.values()), table
 
 
+class StoreError(Exception):
+    """As artifact stores raise: derived from nothing that is known here."""
+
+
+def test_an_error_of_an_unknown_kind_is_told_and_tried_again(
+    uri, contents, monkeypatch, no_pause, capfd
+):
+    client, broken = open_client(uri), threading.Event()
+    log_text = client.log_text
+
+    def log_or_break(*arguments):
+        if broken.is_set():
+            raise StoreError("Unable to locate credentials")
+        log_text(*arguments)
+
+    broken.set()
+    monkeypatch.setattr(client, "log_text", log_or_break)
+    monkeypatch.setattr(tracker_module, "open_client", lambda uri: client)
+    study = MadeStudy(growing(1)[-1])
+    tracker = Tracker(study.record, study.note_run, uri)
+    wait_for(lambda: "Unable to locate credentials" in str(tracker.behind))
+    broken.clear()
+    assert tracker.close(60), tracker.behind
+    assert ("hpl-a1b2c3", "FINISHED") in {row[:2] for row in contents()["runs"]}
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_tracker_whose_study_is_lost_writes_nothing_more(uri, contents, monkeypatch):
+    states, lost = growing(3), threading.Event()
+    client = open_client(uri)
+    log_batch = client.log_batch
+    monkeypatch.setattr(tracker_module, "open_client", lambda uri: client)
+    study = MadeStudy(states[3])
+    tracker = Tracker(study.record, study.note_run, uri, lost)
+    wait_for(lambda: tracker.behind is None)
+    notes = list(study.notes)
+
+    def lose_meanwhile(*arguments):
+        log_batch(*arguments)
+        lost.set()
+
+    monkeypatch.setattr(client, "log_batch", lose_meanwhile)
+    study.now = states[-1]
+    tracker.wake()  # is lost while the first of three trials is written
+    wait_for(lambda: not tracker._thread.is_alive())
+    assert study.notes == notes
+    written = contents()
+    assert ("hpl-a1b2c3", "RUNNING") in {row[:2] for row in written["runs"]}
+    start = time.monotonic()
+    assert not tracker.close(30, over=False)
+    assert time.monotonic() - start < 5
+    assert contents() == written
+
+
 def test_a_second_run_of_a_trial_made_by_a_lost_answer_is_removed(uri, contents, query):
     study = MadeStudy(growing(1)[-1])
     track(study, uri)
