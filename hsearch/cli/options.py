@@ -52,7 +52,7 @@ def storage_option(command: _Command) -> _Command:
         show_default=True,
         envvar="HSEARCH_STORAGE",
         show_envvar=True,
-        help="Record of the studies: an SQLite file, or any database URL.",
+        help="Record of the studies: an SQLite file, or a PostgreSQL URL.",
     )(command)
 
 
