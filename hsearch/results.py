@@ -44,6 +44,8 @@ class FoldResult(Spec):
         history: Every epoch, epoch 0 first.
         stopped: Why training ended: all `epochs` done, or `patience` exhausted.
         versions: Of the packages that decide numbers.
+        ranks: Processes that trained together; as `threads`, it decides how sums are rounded.
+        threads: Of torch in each rank; null in records from before this was kept.
     """
 
     job: FoldJob
@@ -54,6 +56,8 @@ class FoldResult(Spec):
     history: tuple[EpochRecord, ...]
     stopped: Literal["epochs", "patience"]
     versions: dict[str, str]
+    ranks: int = 1
+    threads: int | None = None
 
 
 def versions_of(packages: Iterable[str]) -> dict[str, str]:

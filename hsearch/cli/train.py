@@ -1,9 +1,8 @@
 """`hsearch train`: one method on one fold."""
 
 import json
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from click.core import ParameterSource
 from hsearch.cli.options import read_settings, storage_option, training_options
 
 if TYPE_CHECKING:
+    from hsearch.results import FoldResult
     from hsearch.search.record import TrialRecord
     from hsearch.spec import FoldJob
 
@@ -124,43 +124,65 @@ def _train(job: "FoldJob", trial: "TrialRecord | None", workers: int, folder: Pa
     from hsearch.cli.progress import TrainingProgress
     from hsearch.training.launch import train_locally
 
-    threads = nullcontext() if trial is None else _as_in_a_search()
-    with threads, TrainingProgress(job, folder) as progress:
+    recorded = [] if trial is None else _nearest_first(trial, job.fold)
+    if recorded and recorded[0].ranks != workers:
+        click.echo(
+            f"The trial was recorded with {_several(recorded[0].ranks, 'rank')}, so that the score "
+            f"may differ by rounding with {workers}."
+        )
+    with _threads_of(recorded), TrainingProgress(job, folder) as progress:
         result = train_locally(job, progress, folder, workers)
         progress.finished(result)
     if trial is not None:
-        recorded = trial.folds.get(job.fold)
-        if recorded is None:
-            click.echo(f"The study has no score of trial {trial.number} on fold {job.fold}.")
-        elif recorded.score == result.score:
-            click.echo(f"The score is exactly the recorded one of trial {trial.number}.")
-        else:
-            click.echo(
-                f"The score differs from the recorded {recorded.score:.4f} of trial {trial.number} "
-                f"by {result.score - recorded.score:+.1e}{_why(recorded.versions, result.versions)}"
-            )
+        click.echo(_comparison(trial, result))
+
+
+def _nearest_first(trial: "TrialRecord", fold: int) -> "list[FoldResult]":
+    """The trial's results, that of the fold before all others."""
+    return sorted(trial.folds.values(), key=lambda result: result.job.fold != fold)
 
 
 @contextmanager
-def _as_in_a_search() -> Iterator[None]:
-    """One thread on a CPU, as a search's workers have by default: another number sums otherwise."""
+def _threads_of(recorded: "list[FoldResult]") -> Iterator[None]:
+    """As many threads as the first record that tells: another number sums in another order."""
     import torch
 
     before = torch.get_num_threads()
-    if not torch.cuda.is_available() and "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(1)
+    threads = next((result.threads for result in recorded if result.threads), before)
+    torch.set_num_threads(threads)
     try:
         yield
     finally:
         torch.set_num_threads(before)
 
 
-def _why(recorded: dict[str, str], here: dict[str, str]) -> str:
+def _comparison(trial: "TrialRecord", result: "FoldResult") -> str:
+    recorded = trial.folds.get(result.job.fold)
+    if recorded is None:
+        return f"The study has no score of trial {trial.number} on fold {result.job.fold}."
+    if recorded.score == result.score:
+        return f"The score is exactly the recorded one of trial {trial.number}."
+    return (
+        f"The score differs from the recorded {recorded.score:.4f} of trial {trial.number} "
+        f"by {result.score - recorded.score:+.1e}; {_why(recorded, result)}."
+    )
+
+
+def _why(recorded: "FoldResult", here: "FoldResult") -> str:
     """The most likely reason of another score."""
-    others = [f"{name} {recorded[name]}" for name in recorded if recorded[name] != here.get(name)]
+    before, now = recorded.versions, here.versions
+    others = [f"{name} {before[name]}" for name in before if before[name] != now.get(name)]
+    if recorded.ranks != here.ranks:
+        others.append(_several(recorded.ranks, "rank"))
+    if recorded.threads not in (None, here.threads):
+        others.append(_several(recorded.threads or 0, "thread"))
     if others:
-        return f"; it was recorded with {', '.join(others)}."
-    return "; another number of workers, threads or kind of processor rounds otherwise."
+        return f"it was recorded with {', '.join(others)}"
+    return "another kind of processor or number of threads rounds otherwise"
+
+
+def _several(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _default_folder(job: "FoldJob") -> Path:

@@ -214,6 +214,8 @@ class _Run:
                 "history": [record.to_dict() for record in self.history],
                 "stopped": stopped,
                 "versions": versions_of(PACKAGES),
+                "ranks": distributed.world_size(),
+                "threads": torch.get_num_threads(),
             }
         )
 

@@ -10,6 +10,7 @@ from contextlib import closing
 
 import pytest
 import timm
+import torch
 from click.testing import CliRunner
 from safetensors.torch import save_file
 
@@ -26,6 +27,8 @@ TINY = [
     *("--set", "image.resize=16", "--set", "image.crop=16", "--set", "model.embedding_dim=16"),
     *("--set", "batch.size=16", "--set", "schedule.iterations_per_epoch=4"),
 ]
+
+THREADS = 3  # not what any machine here would choose by itself
 
 
 def hsearch(*arguments):
@@ -147,7 +150,12 @@ def study(toy_store, tmp_path_factory):
         for fold in range(4):
             job = trial.job.model_copy(update={"fold": fold})
             if fold == 1:
+                before = torch.get_num_threads()
+                torch.set_num_threads(THREADS)
                 result = train_locally(job, Report(), folder / "recorded")
+                torch.set_num_threads(before)
+            elif fold == 3:
+                result = made_result(job, 0.123456).model_copy(update={"ranks": 2, "threads": 1})
             else:
                 result = made_result(job, 0.123456)
             record.record_fold(trial.number, result)
@@ -163,6 +171,8 @@ def test_like_trains_a_recorded_trial_again_with_the_same_score(study, tmp_path,
     )
     assert result.exit_code == 0, result.output
     assert "The score is exactly the recorded one of trial 0." in result.output
+    written = json.loads((out / "result.json").read_text())
+    assert (written["ranks"], written["threads"]) == (1, THREADS), "as it was recorded"
     job = json.loads((out / "job.json").read_text())
     assert (job["seed"], job["fold"], job["method"]["name"]) == (5, 1, "proxy_nca")
 
@@ -173,6 +183,12 @@ def test_like_tells_another_score_and_what_it_was_recorded_with(study, tmp_path)
     words = " ".join(result.output.split())
     assert "differs from the recorded 0.1235 of trial 0 by" in words
     assert "recorded with torch 2.15.0" in words or "rounds otherwise" in words
+    several = hsearch(
+        "train", "--like", "mine/0", "--fold", 3, "--storage", study, "--out", tmp_path / "several"
+    )
+    words = " ".join(several.output.split())
+    assert "was recorded with 2 ranks, so that the score may differ by rounding with 1." in words
+    assert "2 ranks." in words
     other = hsearch("train", "--like", "mine/1", "--storage", study, "--out", tmp_path / "other")
     assert "The study has no score of trial 1 on fold 0." in other.output
 
