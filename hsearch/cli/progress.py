@@ -1,5 +1,6 @@
 """What a person sees of a training: a live line on a terminal, plain lines elsewhere."""
 
+import shlex
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -22,7 +23,7 @@ class TrainingProgress(Report):
 
     def __init__(self, job: FoldJob, folder: Path) -> None:
         self.job, self.folder = job, folder
-        self.console = Console(highlight=False, soft_wrap=True)
+        self.console = Console(highlight=False, soft_wrap=True, markup=False)
         self.best: float | None = None
         self.shown = 0
         self.bar = Progress(
@@ -81,7 +82,7 @@ class TrainingProgress(Report):
             f"Done ({why}): validation MAP@R {result.score:.4f} at epoch {result.best_epoch}, "
             f"untrained {result.untrained[OBJECTIVE]:.4f}.\n"
             f"Result: {self.folder / 'result.json'}\n"
-            f"Next:   hsearch evaluate {self.folder} --on test"
+            f"Next:   hsearch evaluate {shlex.quote(str(self.folder))} --on test"
         )
 
 

@@ -93,7 +93,7 @@ class SearchProgress(Watch):
         self, record: StudyRecord, total: int, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.study, self.total = record, total
-        self.console = Console(highlight=False, soft_wrap=True)
+        self.console = Console(highlight=False, soft_wrap=True, markup=False)
         self.trials = {trial.number: trial for trial in record.trials}
         self.best = record.best
         self.epochs: dict[tuple[int, int], EpochRecord] = {}
@@ -109,7 +109,7 @@ class SearchProgress(Watch):
     def __enter__(self) -> Self:
         job = self.study.spec.job
         going = f", {len(self.trials)} of them recorded already" if self.trials else ""
-        self.console.print(
+        self.said(
             f"Study {self.study.name}: {job.method.name} on {job.data}, recipe "
             f"{job.training.recipe}, seed {job.seed}, {self.total} trials of up to {NUM_FOLDS} "
             f"folds{going}"
@@ -127,7 +127,7 @@ class SearchProgress(Watch):
         self.live.stop()
         if kind is KeyboardInterrupt:
             folds = sum(len(trial.folds) for trial in self.trials.values())
-            self.console.print(
+            self.said(
                 f"Stopped. The record of {self.study.name} keeps {folds} finished fold trainings "
                 f"of {len(self.trials)} trials ({count_words(self.trials.values())}). Run the same "
                 "command again to go on; running folds continue after their last epoch."
@@ -135,7 +135,7 @@ class SearchProgress(Watch):
 
     def said(self, sentence: str) -> None:
         """Prints the sentence."""
-        self.console.print(sentence, markup=False)
+        self.console.print(sentence)
 
     def groups(self, alive: int, wanted: int) -> None:
         """Keeps the numbers for the display."""

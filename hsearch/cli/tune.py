@@ -239,12 +239,13 @@ def final_words(record: "StudyRecord", storage: str, tracking_uri: str) -> None:
     else:
         shown = shlex.quote(url.render_as_string())
         where = "" if storage == STORAGE else f" --storage {shown}"
+    name = shlex.quote(record.name)
     lines = [
-        ("All trials", f"hsearch studies {record.name}{where}"),
+        ("All trials", f"hsearch studies {name}{where}"),
         ("Record", f"optuna-dashboard {shown}"),
     ]
     if record.best is not None:
-        lines.insert(0, ("Train it again", f"hsearch train --like {record.name}/best{where}"))
+        lines.insert(0, ("Train it again", f"hsearch train --like {name}/best{where}"))
     if tracking_uri != _NO_TRACKING:
         from hsearch.tracking.address import ui_command
 

@@ -138,7 +138,8 @@ class Study:
             return self._known[number]
 
     def fail(self, number: int, reason: str) -> TrialRecord:
-        """Ends a running trial as failed."""
+        """Ends a running trial as failed; its reason is kept as one line."""
+        reason = " ".join(reason.split())
         with self._held():
             if self._trial(number).state == "running":
                 self._optuna.set_trial_user_attr(self._key(number), FAILED, {"reason": reason})

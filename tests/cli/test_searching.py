@@ -108,7 +108,7 @@ def test_an_epoch_that_comes_after_its_folds_result_or_its_trials_end_is_ignored
         assert progress.pace.shares == before
         progress.trial(made_trial(0, [0.5], "lost", "behind"))
         progress.epoch(0, 1, epoch(2))
-        assert progress.epochs == progress.pace.shares == {}
+        assert (progress.epochs, progress.pace.shares) == ({}, {})
 
 
 def test_pace_counts_running_folds_by_their_epochs():

@@ -1,16 +1,19 @@
 """`hsearch studies`: what is recorded, in tables and as JSON."""
 
 import json
+import shlex
 from contextlib import closing
 
 import pytest
 from click.testing import CliRunner
 
 from hsearch.cli.main import main
+from hsearch.cli.tune import final_words
 from hsearch.search.plan import plan_study
 from hsearch.search.record import StudyRecord
 from hsearch.search.study import Study
 from tests.search.made_results import made_result
+from tests.search.made_study import SPACE, made_spec
 
 
 @pytest.fixture(autouse=True)
@@ -72,6 +75,21 @@ def test_one_study_shows_spec_best_and_trials(recorded):
     assert any(line.startswith("1 - 0.1000 lost in the race after fold 0: 0.4") for line in lines)
     assert any(line.startswith("2 - failed: The loss was nan.") for line in lines)
     assert any(line.startswith("3 - 0.5500 running") for line in lines)
+
+
+def test_studies_without_a_best_trial_and_with_odd_names_are_shown(capsys):
+    name = "a b/[red]c'é"
+    with closing(Study.open("empty", "hsearch.db", made_spec(), SPACE)):
+        pass
+    with closing(Study.open(name, "hsearch.db", made_spec(), SPACE)) as study:
+        study.fail(study.propose().number, "The loss [x] was nan.")
+        final_words(study.record(), "hsearch.db", "none")
+    command = next(line for line in capsys.readouterr().out.splitlines() if "All trials" in line)
+    assert shlex.split(command)[:5] == ["All", "trials:", "hsearch", "studies", name]
+    assert table()[1:3] == [f"{name} hpl made - 1 failed 0 / 0", "empty hpl made - none 0 / 0"]
+    for which in ("empty", name):
+        assert "No trial has finished all folds yet, so there is no best one." in table(which)
+    assert "Trial 0 failed: The loss [x] was nan." in table(name)
 
 
 def test_json_is_the_record(recorded):

@@ -163,7 +163,7 @@ def test_a_fold_that_comes_twice_or_late_changes_nothing(opened, storage):
 def test_a_failed_trial_has_its_reason_and_the_search_goes_on(opened):
     study = opened()
     study.propose()
-    failed = study.fail(0, "the loss is nan")
+    failed = study.fail(0, "the loss\n  is nan\n")
     assert (failed.state, failed.reason) == ("failed", "the loss is nan")
     assert failed.ended is not None
     assert finish(study, study.propose()).state == "complete"
@@ -346,6 +346,15 @@ def test_other_settings_are_refused_by_name(opened):
     changed = made_spec().job.model_copy(update={"data_digest": "1" * 64})
     with pytest.raises(ConfigError, match="data set 'made' has changed"):
         opened(made_spec().model_copy(update={"job": changed}))
+
+
+def test_folds_recorded_without_ranks_and_threads_are_read(opened, storage):
+    study = opened()
+    fold = formula(study.propose().job).to_dict()
+    assert (fold.pop("ranks"), fold.pop("threads")) == (1, None)
+    study._optuna.set_trial_user_attr(study._key(0), "fold0", fold)
+    result = read(storage).trials[0].folds[0]
+    assert (result.ranks, result.threads) == (1, None)
 
 
 def test_unknown_foreign_and_newer_studies_are_refused(opened, storage):
