@@ -1,5 +1,6 @@
 """The driver's desk: hands out trials, enters outcomes in the study, and tells who watches."""
 
+import json
 import shutil
 from collections import deque
 from collections.abc import Callable
@@ -117,7 +118,7 @@ class Desk:
             raise ClusterError(outcome["broken"])
         if "failed" in outcome:
             return self.study.fail(number, outcome["failed"])
-        return self.study.record_fold(number, FoldResult.model_validate_json(outcome["result"]))
+        return self.study.record_fold(number, FoldResult.from_dict(json.loads(outcome["result"])))
 
     def _remove_networks(self, record: StudyRecord, *, spare_broken_off: bool) -> None:
         """Removes the run folders of ended trials other than the best.

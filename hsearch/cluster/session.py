@@ -4,6 +4,7 @@ import math
 import os
 import secrets
 import shutil
+import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -97,12 +98,14 @@ def _connect(address: str | None, scratch: Path) -> None:
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
     if address is not None:
         try:
+            _check_answer(address)
             ray.init(address=address, namespace="hsearch", **quiet)
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            reason = str(error).splitlines()[0]
+        except (OSError, RuntimeError, ValueError) as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise ConfigError(
-                f"`--address` must name a running Ray cluster, but '{address}' gave: {reason}; "
-                "leave it out to search on this machine alone."
+                "`--address` must name a running Ray cluster to which this machine belongs, `auto` or "
+                f"HOST:PORT, but '{address}' gave: {reason}; leave it out to search on this machine "
+                "alone."
             ) from error
         return
     if not {"RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys():
@@ -118,6 +121,13 @@ def _connect(address: str | None, scratch: Path) -> None:
         )
     except (ConnectionError, RuntimeError, OSError) as error:
         raise ClusterError(f"Ray could not be started on this machine: {error}") from error
+
+
+def _check_answer(address: str) -> None:
+    """Raises an OSError at once where Ray itself would wait for minutes."""
+    host, colon, port = address.rpartition(":")
+    if colon and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=10).close()
 
 
 def _prefix() -> str:
