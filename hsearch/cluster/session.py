@@ -103,9 +103,9 @@ def _connect(address: str | None, scratch: Path) -> None:
         except (OSError, RuntimeError, ValueError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise ConfigError(
-                "`--address` must name a running Ray cluster to which this machine belongs, `auto` or "
-                f"HOST:PORT, but '{address}' gave: {reason}; leave it out to search on this machine "
-                "alone."
+                "`--address` must name a running Ray cluster of which this machine is a part (`auto` "
+                f"or HOST:PORT), but '{address}' gave: {reason}; without it, the search runs on this "
+                "machine alone."
             ) from error
         return
     if not {"RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys():

@@ -61,7 +61,7 @@ def test_the_output_shows_arithmetic_folds_best_and_what_to_do_next(searched):
 def test_nothing_is_left_behind(searched):
     assert searched.processes, "the groups of the search were seen while it ran"
     wait_until(lambda: not any(map(is_alive, searched.processes)), "all processes gone")
-    assert not list(Path(tempfile.gettempdir()).glob(f"hsearch-ray-{searched.pid}-*"))
+    assert not list(Path(tempfile.gettempdir()).glob(f"hsearch-ray-*-{searched.pid}-*"))
     assert {p.name for p in searched.folder.iterdir()} >= {"hsearch.db", "mlflow.db", "studies"}
 
 
