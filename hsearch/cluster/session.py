@@ -103,8 +103,8 @@ def _connect(address: str | None, scratch: Path) -> None:
         except (OSError, RuntimeError, ValueError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise ConfigError(
-                "`--address` must name a running Ray cluster of which this machine is a part (`auto` "
-                f"or HOST:PORT), but '{address}' gave: {reason}; without it, the search runs on this "
+                "`--address` must name a running Ray cluster that this machine is a part of: `auto`"
+                f" or HOST:PORT, but '{address}' gave: {reason}; leave it out to search on this "
                 "machine alone."
             ) from error
         return

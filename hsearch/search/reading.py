@@ -1,5 +1,7 @@
 """From what Optuna stores to the words of record.py, and the checks of a stored study."""
 
+from collections.abc import Container
+
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial
 from optuna.trial import TrialState as OptunaState
@@ -61,6 +63,18 @@ class TrialReader:
             started=trial.datetime_start.timestamp(),
             ended=trial.datetime_complete.timestamp() if trial.datetime_complete else None,
         )
+
+
+def contiguous(folds: Container[int]) -> int:
+    """How many folds there are from fold 0 on without a gap."""
+    return next(fold for fold in range(NUM_FOLDS + 1) if fold not in folds)
+
+
+def is_undecided(trial: FrozenTrial) -> bool:
+    """Whether a running trial has folds from which nothing was concluded yet."""
+    folds = [fold for fold in range(NUM_FOLDS) if f"fold{fold}" in trial.user_attrs]
+    decided = len(trial.intermediate_values)
+    return LOST in trial.user_attrs or len(folds) == NUM_FOLDS or contiguous(folds) > decided
 
 
 def known_names(storage: Storage) -> list[str]:

@@ -12,7 +12,7 @@ follows from it, so that `take_over` can complete whatever a kill interrupted.
 import math
 import statistics
 import threading
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
@@ -30,6 +30,8 @@ from hsearch.search.reading import (
     TrialReader,
     check_known,
     check_same_spec,
+    contiguous,
+    is_undecided,
     is_unmarked,
     known_names,
     package_versions,
@@ -134,7 +136,7 @@ class Study:
             self._optuna.set_trial_user_attr(self._key(number), f"fold{fold}", result.to_dict())
             folds = dict(sorted({**trial.folds, fold: result}.items()))
             self._known[number] = trial.model_copy(update={"folds": folds})
-            self._decide(number, reported=_contiguous(trial.folds))
+            self._decide(number, reported=contiguous(trial.folds))
             return self._known[number]
 
     def fail(self, number: int, reason: str) -> TrialRecord:
@@ -195,7 +197,7 @@ class Study:
             for trial in stored:
                 if trial.state == TrialState.RUNNING and FAILED in trial.user_attrs:
                     self._end(trial.number, TrialState.FAIL)
-                elif trial.state == TrialState.RUNNING and _is_undecided(trial):
+                elif trial.state == TrialState.RUNNING and is_undecided(trial):
                     self._decide(trial.number, reported=len(trial.intermediate_values))
 
     def _decide(self, number: int, reported: int) -> None:
@@ -207,7 +209,7 @@ class Study:
                 the race was asked, so that a fold without one is known to be undecided.
         """
         folds = self._known[number].folds
-        scores = [folds[fold].score for fold in range(_contiguous(folds))]
+        scores = [folds[fold].score for fold in range(contiguous(folds))]
         complete = len(scores) == NUM_FOLDS
         lost = not complete and self.spec.race and bool(scores) and self._loses(number, scores)
         for step in range(reported, len(scores)):
@@ -287,15 +289,3 @@ def _create(name: str, storage: Storage, spec: StudySpec) -> None:
     key = storage.optuna.get_study_id_from_name(name)
     storage.optuna.set_study_user_attr(key, "spec", spec.to_dict())
     storage.optuna.set_study_user_attr(key, "hsearch", FORMAT)
-
-
-def _contiguous(folds: Container[int]) -> int:
-    """How many folds there are from fold 0 on without a gap."""
-    return next(fold for fold in range(NUM_FOLDS + 1) if fold not in folds)
-
-
-def _is_undecided(trial: FrozenTrial) -> bool:
-    """Whether a running trial has folds from which nothing was concluded yet."""
-    folds = [fold for fold in range(NUM_FOLDS) if f"fold{fold}" in trial.user_attrs]
-    decided = len(trial.intermediate_values)
-    return LOST in trial.user_attrs or len(folds) == NUM_FOLDS or _contiguous(folds) > decided
