@@ -104,6 +104,8 @@ class _OtherRanks:
     def _lost(self) -> bool:
         """Whether a rank has died, given a moment to do so."""
         wait([process.sentinel for process in self.processes], timeout=2)
+        for process in self.processes:
+            process.join(0.1)  # its exit code comes a moment after its sentinel
         return any(process.exitcode for process in self.processes)
 
     def _sentence(self) -> str:

@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from hsearch.data.batches import TrainingBatches
-from hsearch.data.library import open_data
+from hsearch.data.library import data_folder, open_data
 from hsearch.data.pixels import Pixels, open_pixels
 from hsearch.data.splits import store_splits
 from hsearch.data.store import Store
@@ -63,7 +64,7 @@ def _open_checked(data: str, digest: str) -> Store:
 def load_fold(job: FoldJob) -> FoldData:
     """Opens the training and validation images of a job."""
     store, splits, pixels = _open_shared(
-        job.data, job.data_digest, job.splits, job.training.image.resize
+        job.data, job.data_digest, job.splits, job.training.image.resize, data_folder()
     )
     fold = splits.folds[job.fold]
     hierarchy = store.hierarchy.restrict(fold.train)
@@ -82,9 +83,9 @@ def load_fold(job: FoldJob) -> FoldData:
 
 @lru_cache(maxsize=4)
 def _open_shared(
-    data: str, digest: str, splits: Splits, resize: int
+    data: str, digest: str, splits: Splits, resize: int, _folder: Path
 ) -> tuple[Store, ClassSplits, Pixels]:
-    """What all folds and trials of a study share, opened once per process."""
+    """What all folds and trials of a study share, opened once per process and data folder."""
     store = _open_checked(data, digest)
     classes = store_splits(store, splits)
     return store, classes, open_pixels(store, store.rows(classes.trainval), resize)
