@@ -87,8 +87,8 @@ def _train(ticket: dict[str, Any], board: ActorHandle, group: int, train: Train)
             ray.get(board.finish.remote(group, ticket["key"], outcome))
         raise  # the other ranks wait in an exchange: the group starts anew
     finally:
-        gc.collect()
         if torch.cuda.is_available():
+            gc.collect()
             torch.cuda.empty_cache()
 
 
