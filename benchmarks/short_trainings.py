@@ -3,8 +3,7 @@
 As in practice, a backbone that has learned on other images is fine-tuned: the smallest of timm's
 test networks, which has seen 25 600 images of writing systems that are in no data set (the glyphs
 of another seed; half a minute). A training then sees 2560 images of 32 px, which takes 3 to 4 s on
-one core. From random weights a few seconds teach too little, and one seed differs from another
-more than good knobs from better ones.
+one core. From random weights a few seconds teach too little.
 """
 
 import multiprocessing
