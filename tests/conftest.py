@@ -8,6 +8,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import io
 from collections.abc import Callable, Iterator
 
+import hypothesis
 import numpy as np
 import pytest
 from PIL import Image
@@ -16,6 +17,9 @@ from hsearch.data.records import Record
 from hsearch.data.store import Store, write_store
 from hsearch.spec import FoldJob
 from hsearch.training.resolve import resolve_job
+
+hypothesis.settings.register_profile("any machine", deadline=None)  # a busy one is slow, not wrong
+hypothesis.settings.load_profile("any machine")
 
 TINY = {
     "image.resize": 16,
