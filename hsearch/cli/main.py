@@ -5,6 +5,7 @@ Nothing heavy is imported here; a verb's module is imported when the verb is run
 
 import errno
 import importlib
+import sys
 from typing import NoReturn
 
 import click
@@ -76,6 +77,9 @@ class LazyGroup(click.Group):
 
 def _end(ctx: click.Context, sentence: str, exit_code: int) -> NoReturn:
     click.echo(f"hsearch: {sentence}", err=True)
+    session = sys.modules.get("hsearch.cluster.session")  # heavy, so it is here only if it was used
+    if session is not None:
+        session.end_process(exit_code)
     ctx.exit(exit_code)
 
 

@@ -5,6 +5,7 @@ import os
 import secrets
 import shutil
 import socket
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,6 +39,9 @@ _LOCAL_SETTINGS = {
     "RAY_worker_niceness": "0",  # as willing as `hsearch train`
 }
 
+_broken_off: list[Path] = []
+"""Scratch folders of sessions that an error has ended."""
+
 
 @dataclass(frozen=True)
 class Session:
@@ -65,7 +69,7 @@ class Session:
 
 @contextmanager
 def ray_session(address: str | None, folder: Path) -> Iterator[Session]:
-    """Connects to Ray, and leaves it with nothing behind.
+    """Connects to Ray, and leaves it with nothing behind; after an error, see `end_process`.
 
     Args:
         address: Of a running cluster, `auto` for the one that this machine belongs to; None starts
@@ -84,12 +88,34 @@ def ray_session(address: str | None, folder: Path) -> Iterator[Session]:
         scratch.mkdir(parents=True)
     import ray
 
+    connected = False
     try:
         _connect(address, scratch)
+        connected = True
         yield Session(scratch)
+    except BaseException:
+        if connected:
+            _broken_off.append(scratch)
+        raise
     finally:
-        ray.shutdown()
-        shutil.rmtree(scratch, ignore_errors=True)
+        if scratch not in _broken_off:
+            ray.shutdown()
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def end_process(exit_code: int) -> None:
+    """Ends the process at once if a session was broken off; does nothing otherwise.
+
+    When a search is broken off, the threads of its worker groups are inside Ray's calls, and Ray
+    crashes a process that shuts it down under them. The end of the process ends all that belongs
+    to the session as well.
+    """
+    if _broken_off:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for scratch in _broken_off:
+            shutil.rmtree(scratch, ignore_errors=True)
+        os._exit(exit_code)
 
 
 def _connect(address: str | None, scratch: Path) -> None:
