@@ -77,7 +77,7 @@ def test_groups_come_and_go_with_the_nodes(tmp_path, toy_store, monkeypatch):
             tmp_path,
             toy_store,
             *("--trials=6", f"--address={nodes.address}", "--tracking-uri=none"),
-            schedule__iterations_per_epoch=200,
+            schedule__iterations_per_epoch=120,
         )
         with search.started() as driver:
             search.wait_for("1 node with 1 CPUs", driver)

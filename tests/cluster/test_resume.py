@@ -20,7 +20,12 @@ LONG = ("--trials=1", "--groups=1", "--tracking-uri=none")
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory, toy_store):
-    search = Search(tmp_path_factory.mktemp("uninterrupted"), toy_store, *OPTIONS)
+    search = Search(
+        tmp_path_factory.mktemp("uninterrupted"),
+        toy_store,
+        *OPTIONS,
+        schedule__iterations_per_epoch=12,
+    )
     search.run()
     return search.table()
 
@@ -28,8 +33,8 @@ def uninterrupted(tmp_path_factory, toy_store):
 def test_after_the_loss_of_driver_or_raylet_the_same_command_continues(
     tmp_path, toy_store, uninterrupted
 ):
-    search = Search(tmp_path, toy_store, *OPTIONS)
-    for moment, killed in (("trial 0  fold 2", ""), ("trial 4  fold 0", "raylet/raylet")):
+    search = Search(tmp_path, toy_store, *OPTIONS, schedule__iterations_per_epoch=12)
+    for moment, killed in (("trial 0  fold 1", ""), ("trial 1  fold 1", "raylet/raylet")):
         with search.started() as driver:
             search.wait_for(moment, driver)
             search.processes = processes_of(driver.pid)
@@ -44,11 +49,11 @@ def test_after_the_loss_of_driver_or_raylet_the_same_command_continues(
 def test_a_killed_worker_or_group_is_replaced_while_the_search_goes_on(
     tmp_path, toy_store, uninterrupted
 ):
-    search = Search(tmp_path, toy_store, *OPTIONS)
+    search = Search(tmp_path, toy_store, *OPTIONS, schedule__iterations_per_epoch=12)
     with search.started() as driver:
         for moment, name in (
             ("trial 0  fold 1", "RayTrainWorker"),
-            ("trial 2  fold 0", "TrainController"),
+            ("trial 1  fold 1", "TrainController"),
         ):
             search.wait_for(moment, driver)
             kill(processes_of(driver.pid, name)[0])
