@@ -34,7 +34,7 @@ def test_after_the_loss_of_driver_or_raylet_the_same_command_continues(
     tmp_path, toy_store, uninterrupted
 ):
     search = Search(tmp_path, toy_store, *OPTIONS, schedule__iterations_per_epoch=12)
-    for moment, killed in (("trial 0  fold 1", ""), ("trial 1  fold 1", "raylet/raylet")):
+    for moment, killed in (("trial 0  fold 1", ""), ("trial 1  fold 0", "raylet/raylet")):
         with search.started() as driver:
             search.wait_for(moment, driver)
             search.processes = processes_of(driver.pid)
@@ -53,7 +53,7 @@ def test_a_killed_worker_or_group_is_replaced_while_the_search_goes_on(
     with search.started() as driver:
         for moment, name in (
             ("trial 0  fold 1", "RayTrainWorker"),
-            ("trial 1  fold 1", "TrainController"),
+            ("trial 1  fold 0", "TrainController"),
         ):
             search.wait_for(moment, driver)
             kill(processes_of(driver.pid, name)[0])

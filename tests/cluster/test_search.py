@@ -69,7 +69,7 @@ def test_only_the_networks_of_the_best_trial_are_kept(searched):
     record = searched.record()
     complete = [trial for trial in record["trials"] if trial["state"] == "complete"]
     best = max(complete, key=lambda trial: sum(scores(trial)))
-    kept = sorted(path.name for path in (searched.folder / "studies" / "toy").iterdir())
+    kept = [path.name for path in (searched.folder / "studies" / "toy").glob("[!.]*")]
     assert kept == [f"trial-{best['number']:04d}"]
     folder = searched.folder / "studies" / "toy" / kept[0]
     files = sorted(p.name for p in (folder / "fold-3").iterdir() if not p.name.startswith("."))
