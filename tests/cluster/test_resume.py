@@ -34,13 +34,13 @@ def test_after_the_loss_of_driver_or_raylet_the_same_command_continues(
     tmp_path, toy_store, uninterrupted
 ):
     search = Search(tmp_path, toy_store, *OPTIONS, schedule__iterations_per_epoch=12)
-    for moment, killed in (("trial 0  fold 1", ""), ("trial 1  fold 0", "raylet/raylet")):
+    # Without its raylet a search may even end well, if nothing new had to be started.
+    for moment, killed in (("trial 0  fold 1", ""), ("trial 0  fold 3", "raylet/raylet")):
         with search.started() as driver:
             search.wait_for(moment, driver)
             search.processes = processes_of(driver.pid)
             kill(processes_of(driver.pid, killed)[0] if killed else driver.pid)
-            driver.wait(120)
-            assert driver.returncode != 0
+            driver.wait(240)
         wait_until(lambda: not any(map(is_alive, search.processes)), "Ray ends with its driver")
     search.run()
     assert search.table() == uninterrupted
