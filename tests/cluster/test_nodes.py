@@ -76,7 +76,7 @@ def test_groups_come_and_go_with_the_nodes(tmp_path, toy_store, monkeypatch):
         search = Search(
             tmp_path,
             toy_store,
-            *("--trials=6", f"--address={nodes.address}", "--tracking-uri=none"),
+            *("--trials=6", "--no-race", f"--address={nodes.address}", "--tracking-uri=none"),
             schedule__iterations_per_epoch=120,
         )
         with search.started() as driver:
@@ -86,7 +86,7 @@ def test_groups_come_and_go_with_the_nodes(tmp_path, toy_store, monkeypatch):
             search.wait_for("2 worker groups at work, room for 2", driver)
             nodes.kill(node)
             search.wait_for("1 worker group at work, room for 1", driver, times=2)
-            driver.wait(240)
+            driver.wait(400)
         assert driver.returncode == 0, search.printed()
         wait_until(lambda: what_is_held(nodes.address) == "[] 1.0", "the cluster is free again", 60)
     trials = search.record()["trials"]
