@@ -29,7 +29,9 @@ def start_command(config: dict[str, Any], kind: str) -> str:
 
 
 def test_ray_accepts_it(config):
-    validate_config(prepare_config(config))
+    prepared = prepare_config(config)
+    validate_config(prepared)
+    assert prepared["available_node_types"].keys() == config["available_node_types"].keys()
 
 
 @pytest.mark.parametrize("place", [[], ["auth"], ["available_node_types", "gpu_worker"]])

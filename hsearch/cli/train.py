@@ -12,6 +12,7 @@ from click.core import ParameterSource
 from hsearch.cli.options import read_settings, storage_option, training_options
 
 if TYPE_CHECKING:
+    from hsearch.folds import Splits
     from hsearch.results import FoldResult
     from hsearch.search.record import TrialRecord
     from hsearch.spec import FoldJob
@@ -45,7 +46,7 @@ def train(
     like: str | None,
     fold: int,
     data: str,
-    splits: str,
+    splits: "Splits",
     recipe: str,
     settings: tuple[str, ...],
     epochs: int | None,
@@ -75,7 +76,7 @@ def train(
             data=data,
             recipe=recipe,
             settings=read_settings(settings, epochs),
-            splits="mlrc" if splits == "mlrc" else "disjoint",
+            splits=splits,
             fold=fold,
             seed=seed,
         )

@@ -15,6 +15,7 @@ from hsearch.cli.options import STORAGE, read_settings, storage_option, training
 
 if TYPE_CHECKING:
     from hsearch.cluster.run import SearchOptions
+    from hsearch.folds import Splits
     from hsearch.search.plan import StudyPlan
     from hsearch.search.record import Sampler, StudyRecord
     from hsearch.search.study import Study
@@ -107,7 +108,7 @@ def _study_name(ctx: click.Context, param: click.Parameter, value: str | None) -
 def tune(
     method: str,
     data: str,
-    splits: str,
+    splits: "Splits",
     recipe: str,
     settings: tuple[str, ...],
     epochs: int | None,
@@ -139,7 +140,7 @@ def tune(
         data=data,
         recipe=recipe,
         settings=read_settings(settings, epochs),
-        splits="mlrc" if splits == "mlrc" else "disjoint",
+        splits=splits,
         seed=seed,
         sampler=sampler,
         race=race,

@@ -101,8 +101,7 @@ def concurrent_trials(groups: int, folds_ahead: int) -> int:
 
 def groups_with_room(nodes: Sequence[Node], plan: Plan, limit: int | None = None) -> int:
     """Returns how many groups of a plan's shape fit on the nodes of a later moment; maybe none."""
-    ranks = sum(_ranks(node, plan.cpus, plan.gpus) for node in nodes)
-    fitting = ranks // plan.workers
+    fitting = sum(_ranks(node, plan.cpus, plan.gpus) for node in nodes) // plan.workers
     return min(fitting, limit or fitting)
 
 

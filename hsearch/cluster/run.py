@@ -169,10 +169,10 @@ class _Search:
             self.pool.close()
             self.desk.close()
         finally:  # nothing may speak to Ray any more when the session ends
-            self._ask_for(0)
             self.over.set()
             self.pool.abandon()
             listener.join(2 * LISTEN_SECONDS)
+            self._ask_for(0)
 
     def _ask_for(self, groups: int) -> None:
         """Asks a running cluster to grow to so many groups."""

@@ -42,7 +42,14 @@ def follow_trial(config: dict[str, Any]) -> None:
         tune.report({"number": config["number"], "outcome": ray.get(done[0])})
 
 
-class StudySearcher(Searcher):  # type: ignore[misc]
+class _Unkept:
+    """What Tune would pickle into its own files, of which nothing is ever read."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+
+class StudySearcher(_Unkept, Searcher):  # type: ignore[misc]
     """Lets the desk propose."""
 
     def __init__(self, desk: Desk, board: str) -> None:
@@ -82,11 +89,8 @@ class StudySearcher(Searcher):  # type: ignore[misc]
     def restore(self, checkpoint_path: str) -> None:
         """Restores nothing: the study is the record."""
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {}
 
-
-class FoldScheduler(FIFOScheduler):  # type: ignore[misc]
+class FoldScheduler(_Unkept, FIFOScheduler):  # type: ignore[misc]
     """Enters every outcome in the study and ends a trial when the record says so."""
 
     def __init__(self, desk: Desk, board: ActorHandle) -> None:
@@ -108,11 +112,8 @@ class FoldScheduler(FIFOScheduler):  # type: ignore[misc]
         decision = TrialScheduler.STOP
         return decision
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {}
 
-
-class EveryStep(tune.Callback):  # type: ignore[misc]
+class EveryStep(_Unkept, tune.Callback):  # type: ignore[misc]
     """Calls a function in every round of Tune's loop, in the driver's thread."""
 
     def __init__(self, function: Callable[[], None]) -> None:
@@ -122,11 +123,8 @@ class EveryStep(tune.Callback):  # type: ignore[misc]
         """Calls the function."""
         self.function()
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {}
 
-
-class WhenHalted(tune.Stopper):  # type: ignore[misc]
+class WhenHalted(_Unkept, tune.Stopper):  # type: ignore[misc]
     """Ends the whole search when a function says so."""
 
     def __init__(self, halted: Callable[[], bool]) -> None:
@@ -139,9 +137,6 @@ class WhenHalted(tune.Stopper):  # type: ignore[misc]
     def stop_all(self) -> bool:
         """Whether the search is to end now."""
         return self.halted()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {}
 
 
 def run_tune(

@@ -136,8 +136,9 @@ def test_a_driver_elsewhere_that_is_long_silent_is_not_watched(study):
 def test_the_same_pid_in_another_container_is_elsewhere(study):
     Lease(study)._write()
     changed(study, namespace="pid:[1]", heartbeat=time.time() - 3600)
+    before = study.attribute("driver")["token"]
     with Lease(study):
-        pass
+        assert study.attribute("driver")["token"] != before
 
 
 def test_of_two_at_once_only_one_goes_on(study):
