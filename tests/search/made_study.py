@@ -7,6 +7,7 @@ import math
 import subprocess
 import sys
 import time
+from contextlib import closing
 
 from hsearch.results import FoldResult
 from hsearch.search.domain import Choices, Interval, KnobRange, StartPoint
@@ -102,3 +103,8 @@ if __name__ == "__main__":
         search(endless, count)
         sys.stdout.write(f"{count}\n")
         sys.stdout.flush()
+
+
+def read(storage: str) -> StudyRecord:
+    with closing(Study.load("s", storage)) as study:
+        return study.record()
