@@ -5,10 +5,15 @@ Nothing heavy is imported here; a verb's module is imported when the verb is run
 
 import errno
 import importlib
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NoReturn
 
 import click
+from click.exceptions import NoArgsIsHelpError
 
 import hsearch
 from hsearch.errors import HsearchError, did_you_mean
@@ -30,6 +35,7 @@ _MACHINE = {
     *(errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG),
 }
 _INTERRUPTED = 130
+_TERMINATED = 143
 
 
 class LazyGroup(click.Group):
@@ -63,16 +69,43 @@ class LazyGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> object:
         """Runs the verb; an error that a user can act on becomes one sentence."""
+        terminated = threading.Event()
         try:
-            return super().invoke(ctx)
+            with _termination(terminated):
+                return super().invoke(ctx)
         except HsearchError as error:
             _end(ctx, f"error: {error}", error.exit_code)
+        except NoArgsIsHelpError:
+            raise
+        except click.UsageError as error:
+            where = error.ctx.command_path if error.ctx else "hsearch"
+            _end(ctx, f"error: {error.format_message()} More: `{where} --help`.", error.exit_code)
         except KeyboardInterrupt:
+            if terminated.is_set():
+                _end(ctx, "terminated", _TERMINATED)
             _end(ctx, "interrupted", _INTERRUPTED)
         except OSError as error:
             if error.errno not in _MACHINE:
                 raise
             _end(ctx, f"error: {error.strerror}: {error.filename or 'no file named'}", 1)
+
+
+@contextmanager
+def _termination(terminated: threading.Event) -> Iterator[None]:
+    """Lets SIGTERM, as batch systems and containers send it, end a verb as Ctrl-C does."""
+
+    def terminate(number: int, frame: object) -> NoReturn:
+        terminated.set()
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _end(ctx: click.Context, sentence: str, exit_code: int) -> NoReturn:

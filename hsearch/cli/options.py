@@ -36,8 +36,18 @@ def training_options(command: _Command) -> _Command:
             metavar="A.B=C",
             help="One knob or setting, such as method.update_period=20; repeatable.",
         ),
-        click.option("--epochs", type=click.IntRange(1), help="Short for --set schedule.epochs=N."),
-        click.option("--seed", default=0, show_default=True, type=click.IntRange(0)),
+        click.option(
+            "--epochs",
+            type=click.IntRange(1),
+            help="Short for --set schedule.epochs=N; by default the recipe's.",
+        ),
+        click.option(
+            "--seed",
+            default=0,
+            show_default=True,
+            type=click.IntRange(0),
+            help="Root of every random draw; the same seed gives the same numbers.",
+        ),
     ]
     for option in reversed(options):
         command = option(command)

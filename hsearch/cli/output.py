@@ -5,11 +5,13 @@ from collections.abc import Sequence
 
 import click
 
+_NEVER_WRAPPED = 16  # characters, such as `0.1442 +- 0.0252`
+
 
 def print_table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str | None = None
 ) -> None:
-    """Prints a table with one line per row (on a terminal all cells but the first may wrap)."""
+    """Prints a table with one line per row; on a terminal, long texts may wrap, numbers do not."""
     if title is not None:
         click.echo(title)
     if not sys.stdout.isatty():
@@ -22,10 +24,17 @@ def print_table(
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for number, column in enumerate(columns):
-        table.add_column(column, overflow="fold", no_wrap=number == 0)
+        cells = [row[number] for row in rows]
+        short = max(map(len, cells), default=0) <= _NEVER_WRAPPED
+        table.add_column(column, overflow="fold", no_wrap=number == 0 or short)
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     Console().print(table)
+
+
+def plural(count: int, noun: str) -> str:
+    """Returns `1 trial` or `3 trials`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def plain_lines(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

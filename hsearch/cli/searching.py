@@ -11,6 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from hsearch.cli.output import plural
 from hsearch.cli.study_words import (
     count_words,
     duration_words,
@@ -31,36 +32,42 @@ class Pace:
     """How fast fold trainings go in this session, and what that says about the rest.
 
     A running fold counts by its share of epochs, so that the pace does not jump with every end.
+    What an earlier session has trained of it does not count.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = clock
         self.began: float | None = None
-        self.finished = 0
+        self.noted = 0.0
+        self.finished = 0.0
         self.shares: dict[tuple[int, int], float] = {}
+        self.earlier: dict[tuple[int, int], float] = {}
 
-    def epoch(self, number: int, fold: int, share: float) -> None:
-        """Notes that a fold has done this share of its epochs; the first note starts the clock."""
+    def epoch(self, number: int, fold: int, record: EpochRecord, epochs: int) -> None:
+        """Notes that a fold has finished one of its epochs; the first one starts the clock."""
+        self.noted = self.clock()
         if self.began is None:
-            self.began = self.clock()
-        self.shares[number, fold] = share
+            self.began = self.noted - record.seconds
+        self.earlier.setdefault((number, fold), (record.epoch - 1) / epochs)
+        self.shares[number, fold] = record.epoch / epochs
 
     def fold(self, number: int, fold: int) -> None:
         """Notes that a fold is finished."""
+        self.noted = self.clock()
         self.shares.pop((number, fold), None)
-        self.finished += 1
+        self.finished += 1 - self.earlier.pop((number, fold), 0.0)
 
     def end(self, number: int) -> None:
         """Forgets what a trial that has ended still had under way."""
         for key in [key for key in self.shares if key[0] == number]:
-            del self.shares[key]
+            del self.shares[key], self.earlier[key]
 
     def folds_per_minute(self) -> float | None:
-        """Returns the mean of the session, or None before there is anything to tell."""
-        done = self.finished + sum(self.shares.values())
-        if self.began is None or done == 0:
+        """Returns the mean of the session up to its last news; None before there are any."""
+        done = self.finished + sum(self.shares.values()) - sum(self.earlier.values())
+        if self.began is None or done <= 0 or self.noted <= self.began:
             return None
-        return 60 * done / max(1e-9, self.clock() - self.began)
+        return 60 * done / (self.noted - self.began)
 
     def seconds_left(self, trials: Iterable[TrialRecord], total: int) -> float | None:
         """Returns the time for the remaining trials, if they need as many folds as those so far.
@@ -77,7 +84,7 @@ class Pace:
         new = max(0, total - len(trials))
         started = sum(self.shares.values())
         left = new * per_trial + sum(max(1, per_trial - len(t.folds)) for t in running) - started
-        return 60 * max(0.0, left) / pace
+        return max(0.0, 60 * left / pace - (self.clock() - self.noted))
 
 
 class SearchProgress(Watch):
@@ -93,7 +100,7 @@ class SearchProgress(Watch):
         self, record: StudyRecord, total: int, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.study, self.total = record, total
-        self.console = Console(highlight=False, soft_wrap=True, markup=False)
+        self.console = Console(highlight=False, markup=False)
         self.trials = {trial.number: trial for trial in record.trials}
         self.best = record.best
         self.epochs: dict[tuple[int, int], EpochRecord] = {}
@@ -108,12 +115,15 @@ class SearchProgress(Watch):
 
     def __enter__(self) -> Self:
         job = self.study.spec.job
-        going = f", {len(self.trials)} of them recorded already" if self.trials else ""
         self.said(
             f"Study {self.study.name}: {job.method.name} on {job.data}, recipe "
-            f"{job.training.recipe}, seed {job.seed}, {self.total} trials of up to {NUM_FOLDS} "
-            f"folds{going}"
+            f"{job.training.recipe}, seed {job.seed}, {plural(self.total, 'trial')} of up to "
+            f"{NUM_FOLDS} folds"
         )
+        if self.trials:
+            folds = plural(self.study.folds_trained, "finished fold training")
+            so_far = count_words(self.study.trials, searching=False)
+            self.said(f"Recorded so far: {so_far}, with {folds}; what was interrupted goes on.")
         if self.console.is_terminal:
             self.live.start()
         return self
@@ -125,17 +135,12 @@ class SearchProgress(Watch):
         traceback: TracebackType | None,
     ) -> None:
         self.live.stop()
-        if kind is KeyboardInterrupt:
-            folds = sum(len(trial.folds) for trial in self.trials.values())
-            self.said(
-                f"Stopped. The record of {self.study.name} keeps {folds} finished fold trainings "
-                f"of {len(self.trials)} trials ({count_words(self.trials.values())}). Run the same "
-                "command again to go on; running folds continue after their last epoch."
-            )
+        if kind is not None and issubclass(kind, KeyboardInterrupt):
+            self.said(self._parting_words())
 
     def said(self, sentence: str) -> None:
-        """Prints the sentence."""
-        self.console.print(sentence)
+        """Prints the sentence, as one line where nobody but a program or a file reads it."""
+        self.console.print(sentence, soft_wrap=not self.console.is_terminal)
 
     def groups(self, alive: int, wanted: int) -> None:
         """Keeps the numbers for the display."""
@@ -150,7 +155,7 @@ class SearchProgress(Watch):
         if trial is not None and (trial.state != "running" or fold in trial.folds):
             return
         self.epochs[number, fold] = record
-        self.pace.epoch(number, fold, record.epoch / self._epochs(number))
+        self.pace.epoch(number, fold, record, self._epochs(number))
 
     def trial(self, record: TrialRecord) -> None:
         """Prints what is new about a trial: finished folds (in a pipe), its end, a new best."""
@@ -160,6 +165,17 @@ class SearchProgress(Watch):
             self._finish_fold(record, fold)
         if record.state != "running" and (before is None or before.state == "running"):
             self._end_trial(record)
+
+    def _parting_words(self) -> str:
+        if not self.trials:
+            return "Stopped before the first trial; nothing is recorded."
+        trials = self.trials.values()
+        folds = plural(sum(len(trial.folds) for trial in trials), "finished fold training")
+        return (
+            f"Stopped. The record of {self.study.name} keeps {folds} of "
+            f"{plural(len(trials), 'trial')} ({count_words(trials, searching=False)}). Run the "
+            "same command again to go on; interrupted folds continue after their last epoch."
+        )
 
     def _finish_fold(self, trial: TrialRecord, fold: int) -> None:
         self.epochs.pop((trial.number, fold), None)
@@ -202,7 +218,7 @@ class SearchProgress(Watch):
         pace, left = self.pace.folds_per_minute(), self.pace.seconds_left(trials, self.total)
         parts = [self.workers] if self.workers else []
         if pace is None or left is None:
-            parts.append("time left: not before the first epoch")
+            parts.append("no epoch finished yet")
         else:
             parts += [f"{pace:.1f} folds a minute", f"about {duration_words(left)} left"]
         return ", ".join(parts)

@@ -7,20 +7,30 @@ from typing import TYPE_CHECKING
 import click
 
 from hsearch.cli.options import storage_option
-from hsearch.cli.output import print_table
+from hsearch.cli.output import plural, print_table
 
 if TYPE_CHECKING:
     from hsearch.search.record import StudyRecord, TrialRecord
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, metavar="[NAME[/TRIAL]]")
 @storage_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 def studies(name: str | None, storage: str, as_json: bool) -> None:
-    """List the studies, or show one with its best knobs and all trials."""
+    """List the studies, or show one with its best knobs and all trials.
+
+    NAME/7 or NAME/best shows one trial with its knobs.
+    """
     from hsearch.search.study import study_names
 
+    if name is not None and "/" in name and name not in study_names(storage):
+        record, trial = find_trial(name, storage)
+        if as_json:
+            click.echo(json.dumps(trial.to_dict(), indent=2))
+        else:
+            _show_trial(record, trial)
+        return
     if name is not None:
         record = read_record(name, storage)
         if as_json:
@@ -45,6 +55,29 @@ def read_record(name: str, storage: str) -> "StudyRecord":
         return study.record()
 
 
+def find_trial(name: str, storage: str) -> "tuple[StudyRecord, TrialRecord]":
+    """Returns the study and the trial that `STUDY/NUMBER` or `STUDY/best` names."""
+    from hsearch.errors import ConfigError, did_you_mean
+
+    study, slash, which = name.rpartition("/")
+    if not slash or not study or not which:
+        raise ConfigError(f"A trial must be named STUDY/NUMBER or STUDY/best, but got '{name}'.")
+    record = read_record(study, storage)
+    if which == "best":
+        if record.best is None:
+            raise ConfigError(
+                f"No trial of {study} has finished all folds, so none is the best; name one by its "
+                f"number, which `hsearch studies {study}` shows."
+            )
+        return record, record.best
+    trials = {str(trial.number): trial for trial in record.trials}
+    if which not in trials:
+        raise ConfigError(
+            f"{study} has no trial '{which}'; {did_you_mean(which, ['best', *trials])}"
+        )
+    return record, trials[which]
+
+
 def _list(records: "list[StudyRecord]") -> None:
     from hsearch.cli.study_words import count_words, score_words
 
@@ -55,7 +88,7 @@ def _list(records: "list[StudyRecord]") -> None:
             record.spec.job.method.name,
             record.spec.job.data,
             score_words(record.best) if record.best else "-",
-            count_words(record.trials),
+            count_words(record.trials, searching=record.searching),
             f"{record.folds_trained} / {record.folds_saved}",
         )
         for record in records
@@ -77,21 +110,32 @@ def _show(record: "StudyRecord") -> None:
     facts = [
         ("method", job.method.name),
         ("data", job.data),
-        ("recipe", f"{job.training.recipe}, at most {schedule.epochs} epochs"),
+        ("recipe", f"{job.training.recipe}, at most {plural(schedule.epochs, 'epoch')}"),
         ("splits", f"{job.splits}, seed {job.seed}"),
         ("sampler", f"{spec.sampler}, {'with' if spec.race else 'without'} race"),
-        ("trials", f"{len(record.trials)}: {count_words(record.trials)}"),
+        ("trials", count_words(record.trials, searching=record.searching)),
         *((f"searched {name}", text) for name, text in spec.space.items()),
     ]
     print_table(("what", "value"), facts, title=f"Study {record.name}")
     click.echo()
     print_result(record)
     columns = ("trial", "MAP@R", "folds", "state", "source")
-    print_table(columns, [_row(trial) for trial in record.trials], title="")
+    rows = [_row(trial, record.searching) for trial in record.trials]
+    print_table(columns, rows, title="")
+    if record.trials:
+        click.echo(f"\nKnobs of one of them: hsearch studies {record.name}/TRIAL")
 
 
-def _row(trial: "TrialRecord") -> tuple[str, ...]:
+def _show_trial(record: "StudyRecord", trial: "TrialRecord") -> None:
+    from hsearch.cli.study_words import print_trial, state_words
+
+    state = state_words(trial, searching=record.searching)
+    print_trial(trial, f"Trial {trial.number} of {record.name} ({trial.source}): {state}")
+
+
+def _row(trial: "TrialRecord", searching: bool) -> tuple[str, ...]:
     from hsearch.cli.study_words import score_words, state_words
 
     folds = " ".join(f"{score:.4f}" for score in trial.scores)
-    return str(trial.number), score_words(trial), folds, state_words(trial), trial.source
+    state = state_words(trial, searching=searching)
+    return str(trial.number), score_words(trial), folds, state, trial.source

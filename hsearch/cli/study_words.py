@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping
 
 import click
 
-from hsearch.cli.output import print_table
-from hsearch.folds import NUM_FOLDS
+from hsearch.cli.output import plural, print_table
 from hsearch.search.record import StudyRecord, TrialRecord, TrialState
 from hsearch.spec import KnobValue
 
@@ -20,9 +19,17 @@ STATES: dict[TrialState, str] = {
 }
 
 
-def state_words(trial: TrialRecord) -> str:
-    """Returns `done`, `running`, `lost in the race after fold 1: ...` or `failed: ...`."""
-    words = STATES[trial.state]
+INTERRUPTED = "interrupted"  # what is called running while nobody searches
+
+
+def state_words(trial: TrialRecord, *, searching: bool = True) -> str:
+    """Returns `done`, `running`, `lost in the race after fold 1: ...` or `failed: ...`.
+
+    Args:
+        trial: Whose state is told.
+        searching: Whether a driver is at work; otherwise a running trial is `interrupted`.
+    """
+    words = _state(trial.state, searching)
     if trial.state == "lost" and trial.folds:
         words += f" after fold {max(trial.folds)}"
     return f"{words}: {trial.reason}" if trial.reason else words
@@ -43,11 +50,20 @@ def score_words(trial: TrialRecord) -> str:
     return "-" if trial.score is None else f"{trial.score:.4f} +- {trial.sem:.4f}"
 
 
-def count_words(trials: Iterable[TrialRecord]) -> str:
-    """Returns `7 done, 1 running, 12 lost in the race`, without the states that nobody is in."""
+def count_words(trials: Iterable[TrialRecord], *, searching: bool = True) -> str:
+    """Returns `7 done, 1 running, 12 lost in the race`, without the states that nobody is in.
+
+    Args:
+        trials: Whose states are counted.
+        searching: Whether a driver is at work; otherwise running trials are `interrupted`.
+    """
     counts = Counter(trial.state for trial in trials)
-    parts = [f"{counts[state]} {words}" for state, words in STATES.items() if counts[state]]
+    parts = [f"{counts[state]} {_state(state, searching)}" for state in STATES if counts[state]]
     return ", ".join(parts) or "none"
+
+
+def _state(state: TrialState, searching: bool) -> str:
+    return INTERRUPTED if state == "running" and not searching else STATES[state]
 
 
 def fold_seconds(trial: TrialRecord, fold: int) -> float:
@@ -59,13 +75,13 @@ def saved_words(record: StudyRecord) -> str:
     """Returns what the race saved, in fold trainings and in hours of training."""
     spent, saved = record.folds_trained, record.folds_saved
     if not record.spec.race:
-        return f"No race: {_trainings(spent)}, none saved."
+        return f"No race: {plural(spent, 'fold training')}, none saved."
     if not saved:
-        return f"{_trainings(spent)}; the race has saved none so far."
+        return f"{plural(spent, 'fold training')}; the race has saved none so far."
     seconds = sum(fold_seconds(trial, fold) for trial in record.trials for fold in trial.folds)
     per_fold = seconds / max(1, spent)
     return (
-        f"{_trainings(spent)} instead of {spent + saved}: the race saved {saved}, "
+        f"{plural(spent, 'fold training')} instead of {spent + saved}: the race saved {saved}, "
         f"about {duration_words(saved * per_fold)} of training."
     )
 
@@ -94,22 +110,24 @@ def failure_lines(record: StudyRecord) -> list[str]:
     return lines if more <= 0 else [*lines[:_SHOWN_REASONS], f"{more} more failed otherwise."]
 
 
+def print_trial(trial: TrialRecord, title: str) -> None:
+    """Prints the knobs of a trial and its scores, with mean and standard error if it has all."""
+    rows = [(name, value_words(value)) for name, value in trial.knobs.items()]
+    print_table(("knob", "value"), rows, title=title)
+    scores = {f"fold {fold}": f"{trial.folds[fold].score:.4f}" for fold in sorted(trial.folds)}
+    if trial.score is not None:
+        scores |= zip(("mean", "sem"), score_words(trial).split(" +- "), strict=True)
+    if scores:
+        print_table(list(scores), [list(scores.values())], title="")
+
+
 def print_result(record: StudyRecord) -> None:
     """Prints the best knobs, its scores per fold, what the race saved, and what failed."""
     best = record.best
     if best is None:
-        click.echo("No trial has finished all folds yet, so there is no best one.")
+        click.echo("No trial has finished all folds, so there is no best one.")
     else:
-        title = f"Best: trial {best.number} ({best.source}), MAP@R {score_words(best)}"
-        rows = [(name, value_words(value)) for name, value in best.knobs.items()]
-        print_table(("knob", "value"), rows, title=title)
-        folds = [f"{best.folds[fold].score:.4f}" for fold in range(NUM_FOLDS)]
-        names = [f"fold {fold}" for fold in range(NUM_FOLDS)]
-        print_table([*names, "mean", "sem"], [[*folds, *score_words(best).split(" +- ")]], title="")
+        print_trial(best, f"Best: trial {best.number} ({best.source}), MAP@R {score_words(best)}")
     click.echo(f"\n{saved_words(record)}")
     for line in failure_lines(record):
         click.echo(line)
-
-
-def _trainings(count: int) -> str:
-    return f"{count} fold training{'' if count == 1 else 's'}"

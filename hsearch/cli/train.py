@@ -10,6 +10,8 @@ import click
 from click.core import ParameterSource
 
 from hsearch.cli.options import read_settings, storage_option, training_options
+from hsearch.cli.output import plural
+from hsearch.cli.studies import find_trial
 
 if TYPE_CHECKING:
     from hsearch.folds import Splits
@@ -27,7 +29,13 @@ _DECIDED_BY_LIKE = ("method", "data", "splits", "recipe", "settings", "epochs", 
     metavar="STUDY/TRIAL",
     help="Train a trial of a study again, by number or `best`, instead of --method and the rest.",
 )
-@click.option("--fold", default=0, show_default=True, type=click.IntRange(0, 3))
+@click.option(
+    "--fold",
+    default=0,
+    show_default=True,
+    type=click.IntRange(0, 3),
+    help="Whose classes to validate on; the others are trained on.",
+)
 @training_options
 @storage_option
 @click.option(
@@ -66,7 +74,7 @@ def train(
     trial = None
     if like is not None:
         _refuse_decided(ctx)
-        trial = find_trial(like, storage)
+        _, trial = find_trial(like, storage)
         job = trial.job.model_copy(update={"fold": fold})
     elif method is None:
         raise click.UsageError("Say what to train: --method NAME, or --like STUDY/TRIAL.")
@@ -84,30 +92,6 @@ def train(
         click.echo(json.dumps(job.to_dict(), indent=2))
         return
     _train(job, trial, workers, out or _default_folder(job))
-
-
-def find_trial(like: str, storage: str) -> "TrialRecord":
-    """Returns the trial that `STUDY/NUMBER` or `STUDY/best` names."""
-    from hsearch.cli.studies import read_record
-    from hsearch.errors import ConfigError, did_you_mean
-
-    study, slash, which = like.rpartition("/")
-    if not slash or not study or not which:
-        raise ConfigError(f"--like must be STUDY/NUMBER or STUDY/best, but got '{like}'.")
-    record = read_record(study, storage)
-    if which == "best":
-        if record.best is None:
-            raise ConfigError(
-                f"No trial of {study} has finished all folds, so none is the best; name one by its "
-                f"number, which `hsearch studies {study}` shows."
-            )
-        return record.best
-    trials = {str(trial.number): trial for trial in record.trials}
-    if which not in trials:
-        raise ConfigError(
-            f"{study} has no trial '{which}'; {did_you_mean(which, ['best', *trials])}"
-        )
-    return trials[which]
 
 
 def _refuse_decided(ctx: click.Context) -> None:
@@ -128,7 +112,7 @@ def _train(job: "FoldJob", trial: "TrialRecord | None", workers: int, folder: Pa
     recorded = [] if trial is None else _nearest_first(trial, job.fold)
     if recorded and recorded[0].ranks != workers:
         click.echo(
-            f"The trial was recorded with {_several(recorded[0].ranks, 'rank')}, so that the score "
+            f"The trial was recorded with {plural(recorded[0].ranks, 'rank')}, so that the score "
             f"may differ by rounding with {workers}."
         )
     with _threads_of(recorded), TrainingProgress(job, folder) as progress:
@@ -174,16 +158,12 @@ def _why(recorded: "FoldResult", here: "FoldResult") -> str:
     before, now = recorded.versions, here.versions
     others = [f"{name} {before[name]}" for name in before if before[name] != now.get(name)]
     if recorded.ranks != here.ranks:
-        others.append(_several(recorded.ranks, "rank"))
+        others.append(plural(recorded.ranks, "rank"))
     if recorded.threads not in (None, here.threads):
-        others.append(_several(recorded.threads or 0, "thread"))
+        others.append(plural(recorded.threads or 0, "thread"))
     if others:
         return f"it was recorded with {', '.join(others)}"
     return "another kind of processor or number of threads rounds otherwise"
-
-
-def _several(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _default_folder(job: "FoldJob") -> Path:

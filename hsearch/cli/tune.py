@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hsearch.cli.options import STORAGE, read_settings, storage_option, training_options
+from hsearch.cli.output import plural
 
 if TYPE_CHECKING:
     from hsearch.cluster.run import SearchOptions
@@ -43,7 +44,7 @@ def _study_name(ctx: click.Context, param: click.Parameter, value: str | None) -
     default=50,
     show_default=True,
     type=click.IntRange(1),
-    help="In the whole study; a larger number extends it.",
+    help="How many the whole study shall have; a larger number extends it.",
 )
 @click.option(
     "--study",
@@ -94,7 +95,10 @@ def _study_name(ctx: click.Context, param: click.Parameter, value: str | None) -
 @click.option(
     "--groups", type=click.IntRange(1), help="Most fold trainings at once; by default all that fit."
 )
-@click.option("--address", help="`auto` joins the running Ray cluster; by default this machine.")
+@click.option(
+    "--address",
+    help="Of a running Ray cluster to join, HOST:PORT or `auto`; by default this machine alone.",
+)
 @click.option(
     "--out",
     default="studies",
@@ -146,17 +150,17 @@ def tune(
         race=race,
         space_file=space_file,
     )
-    plan.check_workers(workers_per_fold)
     if tracking_uri != _NO_TRACKING:
         checked_uri(tracking_uri)
     name = name or plan.default_name
     if dry_run:
         click.echo(json.dumps(_page(plan, name, trials), indent=2))
         return
-    from hsearch.cluster.run import SearchOptions, check_this_machine
+    from hsearch.cluster.run import SearchOptions, check_options
 
     options = SearchOptions(trials, address, workers_per_fold, cpus_per_worker, groups, out)
-    check_this_machine(options)
+    check_options(options)
+    plan.check_workers(workers_per_fold)
     _search(plan, name, storage, tracking_uri, options)
 
 
@@ -188,16 +192,22 @@ def _search(
 
     with closing(Study.open(name, storage, plan.spec, plan.space)) as study:
         lease = Lease(study, waiting=click.echo)
-        with lease, _tracking(study, tracking_uri, lease.lost) as tracker:
-            record = study.record()
-            if is_over(record, options.trials):
-                click.echo(
-                    f"Study {name} has {len(record.trials)} trials; nothing is left to train."
-                )
-            else:
-                with SearchProgress(record, options.trials) as progress:
-                    run_search(study, tracker, options, progress, halted=lease.lost)
-        final_words(study.record(), storage, tracking_uri)
+        try:
+            with lease, _tracking(study, tracking_uri, lease.lost) as tracker:
+                record = study.record()
+                if is_over(record, options.trials):
+                    has = plural(len(record.trials), "trial")
+                    click.echo(f"Study {name} has {has}; nothing is left to train.")
+                else:
+                    with SearchProgress(record, options.trials) as progress:
+                        run_search(study, tracker, options, progress, halted=lease.lost)
+        except BaseException:
+            study.remove_if_unused()
+            raise
+        record = study.record()
+    final_words(record, storage, tracking_uri)
+    if record.best is None:
+        raise click.exceptions.Exit(1)
 
 
 def is_over(record: "StudyRecord", trials: int) -> bool:
@@ -222,7 +232,8 @@ def _tracking(study: "Study", uri: str, lost: threading.Event) -> "Iterator[Trac
         yield tracker
         over = True
     finally:
-        tracker.close(_CLOSING_SECONDS if over else _LEAVING_SECONDS, over=over)
+        patient = over and not tracker.in_trouble
+        tracker.close(_CLOSING_SECONDS if patient else _LEAVING_SECONDS, over=over)
         if not lost.is_set() and tracker.behind is not None:
             click.echo(f"hsearch: warning: {tracker.behind}", err=True)
 

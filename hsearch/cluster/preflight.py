@@ -74,17 +74,22 @@ def plan_groups(
     has = f"{machines} with {sum(n.cpus for n in nodes):g} CPUs"
     if gpus:
         has += f" and {sum(n.gpus for n in nodes):g} GPUs"
-    holds = f"{has}: room for {ranks} workers of {rank}"
+    holds = f"{has}: room for {_workers(ranks)} of {rank}"
     if not fitting:
         raise ConfigError(
-            f"A fold needs {workers} workers of {rank} at once, but the cluster has {holds}; lower "
-            "`--workers-per-fold` or `--cpus-per-worker`."
+            f"A fold needs {_workers(workers)} of {rank} at once, but the cluster has {holds}; "
+            "lower `--workers-per-fold` or `--cpus-per-worker`."
         )
     groups = min(fitting, limit or fitting)
-    arithmetic = f"{holds}; {workers} per fold: {groups} fold trainings at once"
+    trainings = f"{groups} fold training{'s' if groups > 1 else ''}"
+    arithmetic = f"{holds}; {workers} per fold: {trainings} at once"
     if groups < fitting:
         arithmetic += f" (of {fitting} possible)"
     return Plan(groups, workers, cpus, gpus, arithmetic)
+
+
+def _workers(count: int) -> str:
+    return f"{count} worker{'' if count == 1 else 's'}"
 
 
 def concurrent_trials(groups: int, folds_ahead: int) -> int:

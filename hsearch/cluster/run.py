@@ -3,6 +3,7 @@
 import os
 import queue
 import secrets
+import tempfile
 import threading
 import time
 from dataclasses import dataclass
@@ -73,19 +74,32 @@ def run_search(
         train: Trains one fold, in a worker; benchmarks put something else there.
     """
     folder = options.folder.resolve() / study.name
-    _claim(folder, study)
     with ray_session(options.address, folder) as session:
         search = _Search(study, tracker, options, watch, folder, session, halted)
+        _claim(folder, study)
         search.run(train)
     return study.record()
 
 
-def check_this_machine(options: SearchOptions) -> None:
-    """Raises if a search without a cluster could never be placed; needs no Ray."""
+def check_options(options: SearchOptions) -> None:
+    """Raises if a search could never be placed or keep its checkpoints; needs no Ray."""
+    try:
+        with tempfile.TemporaryDirectory(dir=_nearest_folder(options.folder)):
+            pass
+    except OSError as error:
+        raise ConfigError(
+            f"`--out` must be a folder that can be written to, but {options.folder} gave: "
+            f"{error.strerror}; name another one."
+        ) from None
     if options.address is None:
         plan_groups(
             [this_machine()], options.workers_per_fold, options.cpus_per_worker, options.groups
         )
+
+
+def _nearest_folder(path: Path) -> Path:
+    """Returns the path, or as much of it as exists."""
+    return path if path.exists() or path == path.parent else _nearest_folder(path.parent)
 
 
 def _claim(folder: Path, study: Study) -> None:

@@ -4,11 +4,13 @@ import math
 import os
 import secrets
 import shutil
+import signal
 import socket
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,16 +87,17 @@ def ray_session(address: str | None, folder: Path) -> Iterator[Session]:
         scratch = Path(tempfile.mkdtemp(prefix=f"{_prefix()}{os.getpid()}-"))
     else:
         scratch = folder / f".ray-{secrets.token_hex(4)}"
-        scratch.mkdir(parents=True)
     import ray
 
     connected = False
     try:
-        _connect(address, scratch)
+        with _own_signals():
+            _connect(address, scratch)
         connected = True
+        scratch.mkdir(parents=True, exist_ok=True)
         yield Session(scratch)
-    except BaseException:
-        if connected:
+    except BaseException as error:
+        if connected or not isinstance(error, Exception):
             _broken_off.append(scratch)
         raise
     finally:
@@ -107,15 +110,42 @@ def end_process(exit_code: int) -> None:
     """Ends the process at once if a session was broken off; does nothing otherwise.
 
     When a search is broken off, the threads of its worker groups are inside Ray's calls, and Ray
-    crashes a process that shuts it down under them. The end of the process ends all that belongs
-    to the session as well.
+    crashes a process that shuts it down under them. So the processes of a session on this machine
+    are ended here; on a running cluster, the end of this process ends what belongs to it.
     """
     if _broken_off:
         sys.stdout.flush()
         sys.stderr.flush()
+        for pid in _descendants(os.getpid()):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         for scratch in _broken_off:
             shutil.rmtree(scratch, ignore_errors=True)
         os._exit(exit_code)
+
+
+@contextmanager
+def _own_signals() -> Iterator[None]:
+    """Keeps this process's answer to SIGTERM, which Ray would replace by a dump of its stack."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, handler)
+
+
+def _descendants(ancestor: int) -> list[int]:
+    """Returns all processes below a process, as far as this machine tells."""
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parent = int(stat.read_text(errors="replace").rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(stat.parent.name))
+    found = [ancestor]
+    for pid in found:
+        found += children.get(pid, [])
+    return found[1:]
 
 
 def _connect(address: str | None, scratch: Path) -> None:
@@ -127,7 +157,7 @@ def _connect(address: str | None, scratch: Path) -> None:
             _check_answer(address)
             ray.init(address=address, namespace="hsearch", **quiet)
         except (OSError, RuntimeError, ValueError) as error:
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
             raise ConfigError(
                 "`--address` must name a running Ray cluster that this machine is a part of: `auto`"
                 f" or HOST:PORT, but '{address}' gave: {reason}; leave it out to search on this "

@@ -245,7 +245,9 @@ def _read(path: Path) -> pa.Table:
     try:
         return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
     except FileNotFoundError:
-        raise DatasetError(f"The store {path} does not exist.") from None
+        raise DatasetError(
+            f"The store {path} does not exist; `hsearch data list` shows those that do."
+        ) from None
     except (OSError, pa.ArrowException) as error:
         raise DatasetError(
             f"{path} is not a store, or it is damaged ({error}); prepare it again."

@@ -17,6 +17,7 @@ FORMAT = 1  # of everything that a study stores; a newer one is refused
 LOST = "lost"  # trial attribute: reason, and the expected mean over all folds
 FAILED = "failed"  # trial attribute: reason
 
+SHOWN_DIFFERENCES = 5
 PACKAGES = ("hsearch", "optuna", "ray", "mlflow", "torch", "torchvision", "timm", "numpy")
 
 _STATES: dict[OptunaState, TrialState] = {
@@ -114,7 +115,7 @@ def is_unmarked(name: str, storage: Storage) -> bool:
 
 
 def check_same_spec(name: str, recorded: StudySpec, given: StudySpec) -> None:
-    """Raises an error that names every setting in which the specs differ."""
+    """Raises an error that names the settings in which the specs differ."""
     different = recorded.differences(given)
     if different.keys() == {"job.data_digest"}:
         raise ConfigError(
@@ -123,8 +124,11 @@ def check_same_spec(name: str, recorded: StudySpec, given: StudySpec) -> None:
         )
     if different:
         listed = "; ".join(
-            f"{key}: {before!r}, now {now!r}" for key, (before, now) in different.items()
+            f"{key}: {before!r}, now {now!r}"
+            for key, (before, now) in list(different.items())[:SHOWN_DIFFERENCES]
         )
+        if more := max(0, len(different) - SHOWN_DIFFERENCES):
+            listed += f"; and {more} more"
         raise ConfigError(
             f"The study '{name}' was begun with other settings ({listed}); repeat those to "
             "continue it, or give another name with `--study`."

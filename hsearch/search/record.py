@@ -83,6 +83,7 @@ class StudyRecord(Spec):
         name: Of the study.
         spec: What is searched; `spec.job` names method and data.
         trials: By number.
+        searching: Whether a driver is at work on it.
         run_id: Of its MLflow run.
         versions: Of the packages that ran it, by the last driver.
     """
@@ -90,6 +91,7 @@ class StudyRecord(Spec):
     name: str
     spec: StudySpec
     trials: tuple[TrialRecord, ...] = ()
+    searching: bool = True
     run_id: str | None = None
     versions: dict[str, str] = Field(default_factory=dict)
 

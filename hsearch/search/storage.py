@@ -30,8 +30,11 @@ class Storage:
     def __init__(self, given: str, *, create: bool) -> None:
         self.url = storage_url(given)
         self.shown = _shown(self.url)
+        self._made: Path | None = None
         if self.url.get_backend_name() == "sqlite":
-            _check_file(Path(self.url.database or ""), create)
+            file = Path(self.url.database or "")
+            _check_file(file, create)
+            self._made = None if file.exists() else file
         with self._opening():
             self._database = RDBStorage(
                 self.url.render_as_string(hide_password=False),
@@ -45,6 +48,13 @@ class Storage:
         """Closes all connections."""
         self._database.remove_session()
         self._database.engine.dispose()
+
+    def remove_if_made(self) -> None:
+        """Removes the SQLite file if it is of this object's making and no study is in it."""
+        if self._made is not None and not self.optuna.get_all_studies():
+            self.close()
+            for suffix in ("", "-wal", "-shm"):
+                Path(f"{self._made}{suffix}").unlink(missing_ok=True)
 
     @contextmanager
     def closed_on_error(self) -> Iterator[Self]:
@@ -76,8 +86,9 @@ class Storage:
             yield
         except ImportError as error:
             extra = " (`pip install hsearch[postgres]`)" if "postgres" in self.shown else ""
+            reason = str(error).rstrip(".")
             raise ConfigError(
-                f"The storage {self.shown} needs a database driver{extra}: {error}."
+                f"The storage {self.shown} needs a database driver{extra}: {reason}."
             ) from None
         except (SQLAlchemyError, StorageInternalError, RuntimeError) as error:
             raise ConfigError(

@@ -22,6 +22,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from hsearch.errors import ConfigError
 from hsearch.folds import NUM_FOLDS
 from hsearch.results import FoldResult
+from hsearch.search.lease import driver_lives
 from hsearch.search.race import noise_sd, verdict
 from hsearch.search.reading import (
     FAILED,
@@ -56,7 +57,7 @@ class Study:
         self._proposer = proposer
         self._lock = threading.RLock()
         self._reader = TrialReader()
-        # The trials as the one driver knows them, who need not read what it has written.
+        # What the one driver knows, who need not read what it has written.
         self._known: dict[int, TrialRecord] = {}
         with self._held():
             self._id = self._optuna.get_study_id_from_name(name)
@@ -98,6 +99,13 @@ class Study:
     def close(self) -> None:
         """Closes the storage."""
         self._storage.close()
+
+    def remove_if_unused(self) -> None:
+        """Takes back what `open` has made, where no trial was recorded and nobody drives."""
+        with self._held():
+            if not self._stored() and self._attributes().get("driver") is None:
+                self._optuna.delete_study(self._id)
+                self._storage.remove_if_made()
 
     def propose(self) -> TrialRecord:
         """Records the next trial as running, whole in one transaction, and returns it."""
@@ -167,6 +175,7 @@ class Study:
                 trials=tuple(
                     trial.model_copy(update={"run_id": runs.get(trial.number)}) for trial in trials
                 ),
+                searching=self._proposer is not None or driver_lives(attributes.get("driver")),
                 run_id=attributes.get("mlflow_run"),
                 versions=attributes.get("versions", {}),
             )

@@ -24,7 +24,12 @@ PARAM_LENGTH = 6000
 TAG_LENGTH = 8000
 
 _STATES = {"lost": "lost in the race"}
-_STATUS: dict[str, Status] = {"complete": "FINISHED", "lost": "KILLED", "failed": "FAILED"}
+_STATUS: dict[str, Status] = {
+    "complete": "FINISHED",
+    "lost": "KILLED",
+    "interrupted": "KILLED",
+    "failed": "FAILED",
+}
 
 
 @dataclass(frozen=True)
@@ -67,13 +72,20 @@ def experiment_name(job: FoldJob) -> str:
     return f"hsearch/{_data_name(job)}"
 
 
-def trial_view(record: StudyRecord, trial: TrialRecord) -> RunView:
-    """Returns the run of one trial."""
+def trial_view(record: StudyRecord, trial: TrialRecord, *, interrupted: bool = False) -> RunView:
+    """Returns the run of one trial.
+
+    Args:
+        record: Of the study.
+        trial: One of its trials.
+        interrupted: Whether the search ended before its time; a running trial is then shown so.
+    """
     versions = next((fold.versions for fold in trial.folds.values()), {})
+    state = "interrupted" if interrupted and trial.state == "running" else trial.state
     tags = {
         **_common_tags(record, str(trial.number), versions),
         "hsearch.trial": str(trial.number),
-        "hsearch.state": _STATES.get(trial.state, trial.state),
+        "hsearch.state": _STATES.get(state, state),
         "hsearch.source": trial.source,
         **({"hsearch.reason": trial.reason} if trial.reason else {}),
     }
@@ -83,7 +95,7 @@ def trial_view(record: StudyRecord, trial: TrialRecord) -> RunView:
         tags=_cut(tags, TAG_LENGTH),
         params=_cut(_job_params(trial.job), PARAM_LENGTH),
         points=sorted(trial_points(trial), key=lambda point: point.step),
-        status=_STATUS.get(trial.state, "RUNNING"),
+        status=_STATUS.get(state, "RUNNING"),
         started=milliseconds(trial.started),
         ended=None if trial.ended is None else milliseconds(trial.ended),
     )

@@ -93,10 +93,15 @@ class Tracker:
         return not self._thread.is_alive() and self.behind is None
 
     @property
+    def in_trouble(self) -> bool:
+        """Whether the last attempt to write failed."""
+        return self._reason is not None
+
+    @property
     def behind(self) -> str | None:
         """What is not in MLflow yet and why, in a sentence; None where all is written."""
         record = self._record()
-        late = sum(self._written.get(t.number) != _signature(t) for t in record.trials)
+        late = sum(self._written.get(t.number) != self._signature(t) for t in record.trials)
         if not late and self._study_written == self._study_signature(record):
             return None
         what = f"{late} of {len(record.trials)} trials" if late else "the study's own run"
@@ -141,9 +146,10 @@ class Tracker:
         if self._study_written is None:
             self._note(self._write(study_view(record, "RUNNING")), record.run_id)
         for trial in record.trials:
-            if self._written.get(trial.number) != _signature(trial):
-                self._note(self._write(trial_view(record, trial)), trial.run_id, trial.number)
-                self._written[trial.number] = _signature(trial)
+            if self._written.get(trial.number) != self._signature(trial):
+                view = trial_view(record, trial, interrupted=self._status == "KILLED")
+                self._note(self._write(view), trial.run_id, trial.number)
+                self._written[trial.number] = self._signature(trial)
         signature = self._study_signature(record)
         if self._study_written != signature:
             self._write(study_view(record, signature[0]))
@@ -182,6 +188,6 @@ class Tracker:
     def _study_signature(self, record: StudyRecord) -> tuple[Status, int]:
         return self._status, sum(trial.ended is not None for trial in record.trials)
 
-
-def _signature(trial: TrialRecord) -> Signature:
-    return trial.state, len(trial.folds), trial.reason
+    def _signature(self, trial: TrialRecord) -> Signature:
+        interrupted = trial.state == "running" and self._status == "KILLED"
+        return "interrupted" if interrupted else trial.state, len(trial.folds), trial.reason

@@ -73,6 +73,15 @@ def test_help_imports_nothing_heavy():
     assert HEAVY & set(out.split("MODULES")[1].split()) == set()
 
 
+@pytest.mark.parametrize(
+    "args", [["tune", "--method", "hpl", "--trials", "abc"], ["tune"], ["data", "show"]]
+)
+def test_wrong_usage_is_one_line_that_names_the_help(args):
+    result = run(*args)
+    assert result.exit_code == 2
+    assert re.fullmatch(r"hsearch: error: .* More: `\S+ .*--help`\.\n", result.stderr)
+
+
 def test_version():
     assert run("--version").output == f"hsearch, version {hsearch.__version__}\n"
 

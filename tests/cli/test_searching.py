@@ -91,7 +91,7 @@ def test_an_interrupt_says_what_is_kept(capsys):
         progress.trial(made_trial(0, [0.5, 0.5]))
         raise KeyboardInterrupt
     out = capsys.readouterr().out
-    assert "keeps 2 finished fold trainings of 1 trials (1 running)" in out
+    assert "keeps 2 finished fold trainings of 1 trial (1 interrupted)" in " ".join(out.split())
     assert "Run the same command again" in " ".join(out.split())
 
 
@@ -115,21 +115,34 @@ def test_pace_counts_running_folds_by_their_epochs():
     clock = Clock()
     pace = Pace(clock)
     assert pace.folds_per_minute() is None
-    clock.now = 40.0  # starting up is not training
-    pace.epoch(0, 0, 0.0)
     assert pace.seconds_left([], 3) is None
-    clock.now = 70.0
-    pace.epoch(0, 0, 0.5)
+    clock.now = 70.0  # starting up is not training; an epoch takes a second here
+    pace.epoch(0, 0, epoch(1), 60)
     assert pace.folds_per_minute() == pytest.approx(1.0)
-    clock.now = 100.0
+    clock.now = 99.0
+    pace.epoch(0, 0, epoch(30), 60)
+    assert pace.folds_per_minute() == pytest.approx(1.0)
+    clock.now = 129.0
     pace.fold(0, 0)
     assert pace.folds_per_minute() == pytest.approx(1.0)
+
+
+def test_pace_leaves_out_what_an_earlier_session_has_trained():
+    clock = Clock()
+    pace = Pace(clock)
+    clock.now = 31.0
+    pace.epoch(0, 0, epoch(51), 60)
+    assert pace.folds_per_minute() == pytest.approx(1.0), "one epoch of sixty in a second"
+    clock.now = 40.0
+    pace.fold(0, 0)
+    assert pace.folds_per_minute() == pytest.approx(1.0), "the last ten of sixty in ten seconds"
 
 
 def test_time_left_uses_the_mean_folds_of_ended_trials():
     clock = Clock()
     pace = Pace(clock)
-    pace.epoch(0, 0, 0.0)
+    clock.now = 1.0
+    pace.epoch(0, 0, epoch(1), 60)
     clock.now = 60.0
     pace.fold(0, 0)  # one fold a minute
     assert pace.seconds_left([], 2) == pytest.approx(8 * 60), "all folds, before one has ended"
@@ -140,14 +153,25 @@ def test_time_left_uses_the_mean_folds_of_ended_trials():
     assert pace.seconds_left(ended, 2) == 0
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.floats(0, 1)), max_size=20))
+def test_time_left_counts_down_between_two_epochs():
+    clock = Clock()
+    pace = Pace(clock)
+    clock.now = 1.0
+    pace.epoch(0, 0, epoch(1), 60)
+    before = pace.seconds_left([], 2)
+    clock.now = 11.0
+    assert before is not None
+    assert pace.seconds_left([], 2) == pytest.approx(before - 10)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(1, 5)), max_size=20))
 def test_time_left_is_never_negative(events):
     clock = Clock()
     pace = Pace(clock)
-    for number, fold, share in events:
+    for number, fold, done in events:
         clock.now += 1.0
-        pace.epoch(number, fold, share)
-        if share == 1.0:
+        pace.epoch(number, fold, epoch(done), 5)
+        if done == 5:
             pace.fold(number, fold)
     left = pace.seconds_left([made_trial(0, [0.1])], 1)
     assert left is None or left >= 0

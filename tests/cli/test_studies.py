@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from hsearch.cli.main import main
 from hsearch.cli.tune import final_words
+from hsearch.search.lease import Lease
 from hsearch.search.plan import plan_study
 from hsearch.search.record import StudyRecord
 from hsearch.search.study import Study
@@ -58,7 +59,7 @@ def test_the_list_is_a_leaderboard(recorded):
     assert lines[1].endswith("0.6500 +- 0.0289 1 done 4 / 0")
     assert (second[0], second[1]) == ("a", "proxy_nca")
     assert lines[2].endswith(
-        "0.5500 +- 0.0289 1 done, 1 running, 1 lost in the race, 1 failed 6 / 3"
+        "0.5500 +- 0.0289 1 done, 1 interrupted, 1 lost in the race, 1 failed 6 / 3"
     )
 
 
@@ -74,7 +75,28 @@ def test_one_study_shows_spec_best_and_trials(recorded):
     assert "0 0.5500 +- 0.0289 0.5000 0.6000 0.5000 0.6000 done published" in lines
     assert any(line.startswith("1 - 0.1000 lost in the race after fold 0: 0.4") for line in lines)
     assert any(line.startswith("2 - failed: The loss was nan.") for line in lines)
-    assert any(line.startswith("3 - 0.5500 running") for line in lines)
+    assert any(line.startswith("3 - 0.5500 interrupted") for line in lines)
+    assert lines[-1] == "Knobs of one of them: hsearch studies a/TRIAL"
+
+
+def test_a_study_that_is_being_searched_has_running_trials(recorded):
+    with closing(Study.load("a", "hsearch.db")) as study, Lease(study):
+        assert any(line.startswith("3 - 0.5500 running") for line in table("a"))
+
+
+def test_one_trial_shows_its_knobs_and_folds(recorded):
+    lines = table("a/1")
+    assert lines[0].startswith("Trial 1 of a (")
+    assert "lost in the race after fold 0" in lines[0]
+    assert any(line.startswith("method.scale ") for line in lines)
+    assert lines[-2:] == ["FOLD 0", "0.1000"]
+    assert table("b/best")[-2:] == [
+        "FOLD 0 FOLD 1 FOLD 2 FOLD 3 MEAN SEM",
+        "0.6000 0.7000 0.6000 0.7000 0.6500 0.0289",
+    ]
+    assert json.loads(run("a/1", "--json").stdout)["number"] == 1
+    assert "Did you mean" in run("a/11").stderr
+    assert run("nope/1").exit_code == 2
 
 
 def test_studies_without_a_best_trial_and_with_odd_names_are_shown(capsys):
@@ -88,7 +110,7 @@ def test_studies_without_a_best_trial_and_with_odd_names_are_shown(capsys):
     assert shlex.split(command)[:5] == ["All", "trials:", "hsearch", "studies", name]
     assert table()[1:3] == [f"{name} hpl made - 1 failed 0 / 0", "empty hpl made - none 0 / 0"]
     for which in ("empty", name):
-        assert "No trial has finished all folds yet, so there is no best one." in table(which)
+        assert "No trial has finished all folds, so there is no best one." in table(which)
     assert "Trial 0 failed: The loss [x] was nan." in table(name)
 
 

@@ -76,4 +76,4 @@ def test_the_result_has_best_knobs_folds_mean_and_sem(capsys):
 
 def test_a_study_without_a_whole_trial_has_no_best(capsys):
     print_result(made_record(LOST))
-    assert "No trial has finished all folds yet" in capsys.readouterr().out
+    assert "No trial has finished all folds" in capsys.readouterr().out

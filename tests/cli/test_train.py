@@ -196,7 +196,7 @@ def test_like_tells_another_score_and_what_it_was_recorded_with(study, tmp_path)
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--like", "mine"], "must be STUDY/NUMBER or STUDY/best"),
+        (["--like", "mine"], "must be named STUDY/NUMBER or STUDY/best"),
         (["--like", "mine/2"], "has no trial '2'; valid names: 0, 1, best."),
         (["--like", "mini/best"], "Did you mean 'mine'?"),
         (["--like", "mine/best", "--epochs", "3"], "so --epochs is decided already"),

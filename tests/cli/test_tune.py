@@ -12,7 +12,9 @@ from click.testing import CliRunner
 
 from hsearch.cli.main import main
 from hsearch.cli.tune import final_words
-from hsearch.errors import ClusterError
+from hsearch.cluster.run import SearchOptions as RealOptions
+from hsearch.cluster.run import check_options
+from hsearch.errors import ClusterError, ConfigError
 from hsearch.folds import NUM_FOLDS
 from hsearch.search.study import Study, study_names
 from tests.cli.made_studies import made_record, made_trial
@@ -53,7 +55,7 @@ def tune(toy_store, tmp_path, monkeypatch):
     cluster = types.ModuleType("hsearch.cluster.run")
     cluster.SearchOptions = SearchOptions  # type: ignore[attr-defined]
     cluster.run_search = search_at_once  # type: ignore[attr-defined]
-    cluster.check_this_machine = lambda options: None  # type: ignore[attr-defined]
+    cluster.check_options = lambda options: None  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "hsearch.cluster.run", cluster)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("HSEARCH_STORAGE", raising=False)
@@ -92,7 +94,7 @@ def test_the_same_command_continues_and_more_trials_extend(tune):
     assert "Best: trial 0" in again.stdout
     more = tune("--trials", "4")
     assert (first.exit_code, again.exit_code, more.exit_code) == (0, 0, 0)
-    assert "2 of them recorded already" in more.stdout
+    assert "Recorded so far: 1 done, 1 lost in the race, with 5 finished fold" in more.stdout
     assert "trial 0  fold" not in more.stdout
     assert len(Study.load(name, "hsearch.db").record().trials) == 4
     assert study_names("hsearch.db") == [name]
@@ -177,7 +179,42 @@ def test_an_interrupt_keeps_the_record_and_says_so(tune, monkeypatch):
     assert "Run the same command again to go on" in " ".join(result.stdout.split())
     monkeypatch.setattr(sys.modules["hsearch.cluster.run"], "run_search", search_at_once)
     again = tune("--trials", "2", "--study", "mine")
-    assert "1 of them recorded already" in again.stdout
+    assert "Recorded so far: 1 done, with 4 finished fold trainings" in again.stdout
+
+
+def test_a_search_that_never_began_leaves_nothing(tune, tmp_path, monkeypatch):
+    def refused(study, tracker, options, watch, halted):
+        raise ConfigError("No cluster there; start one.")
+
+    monkeypatch.setattr(sys.modules["hsearch.cluster.run"], "run_search", refused)
+    assert tune("--trials", "1", "--study", "mine").exit_code == 2
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(sys.modules["hsearch.cluster.run"], "run_search", search_at_once)
+    tune("--trials", "1", "--study", "good")
+    monkeypatch.setattr(sys.modules["hsearch.cluster.run"], "run_search", refused)
+    assert tune("--trials", "2", "--study", "good").exit_code == 2
+    assert tune("--trials", "1", "--study", "mine").exit_code == 2
+    assert study_names("hsearch.db") == ["good"]
+
+
+def test_a_search_in_which_everything_failed_is_no_success(tune, monkeypatch):
+    def failing(study, tracker, options, watch, halted):
+        watch.trial(study.fail(study.propose().number, "The loss was nan."))
+
+    monkeypatch.setattr(sys.modules["hsearch.cluster.run"], "run_search", failing)
+    result = tune("--trials", "1", "--study", "mine")
+    assert result.exit_code == 1
+    assert "No trial has finished all folds, so there is no best one." in result.stdout
+    assert "Trial 0 failed: The loss was nan." in result.stdout
+
+
+@pytest.mark.parametrize("out", ["/proc/x", "file/x", "file"])
+def test_an_out_folder_that_cannot_be_is_a_sentence(tmp_path, out):
+    (tmp_path / "file").write_text("")
+    folder = tmp_path / out
+    with pytest.raises(ConfigError, match="`--out` must be a folder that can be written to"):
+        check_options(RealOptions(trials=1, folder=folder))
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 @pytest.mark.parametrize(

@@ -93,15 +93,23 @@ def test_the_same_command_again_trains_nothing_and_more_trials_extend(searched):
     assert len(searched.table()) == 5
 
 
-def test_ctrl_c_loses_nothing_that_was_finished(tmp_path, toy_store):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupt_loses_nothing_that_was_finished_and_leaves_no_process(
+    tmp_path, toy_store, number, code
+):
     search = Search(tmp_path, toy_store, "--trials=2", "--groups=1", "--tracking-uri=none")
     with search.started() as process:
         search.wait_for("trial 0  fold 1", process)
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        family = processes_of(process.pid)
+        os.killpg(process.pid, number)  # as a terminal does
         process.wait(60)
-    assert process.returncode == 130, search.printed()
+        left = [pid for pid in family if is_alive(pid)]
+    assert process.returncode == code, search.printed()
     assert "same command" in search.printed()
     assert "Traceback" not in search.printed()
+    assert "received" not in search.printed(), "Ray's dump of the stack"
+    assert len(family) > 5
+    assert left == []
     assert len(search.record()["trials"][0]["folds"]) >= 2
 
 

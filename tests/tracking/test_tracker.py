@@ -88,6 +88,7 @@ def test_a_resume_adds_to_the_same_runs_and_doubles_nothing(uri, contents, query
     study = MadeStudy(states[6])
     track(study, uri, over=False)
     assert query("select status from runs where name = 'hpl-a1b2c3'") == [("KILLED",)]
+    assert ("RUNNING",) not in query("select status from runs"), "interrupted trials are not alive"
     notes = list(study.notes)
     study.now = states[-1]
     track(study, uri)
