@@ -10,6 +10,10 @@ that torch's own allocator reports: exact to the byte, whereas the growth of a p
 what it kept from before and what its memory allocator rounds up.
 """
 
+import os
+
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # torch's profiler talks about GPUs, found or not
+
 import argparse
 import itertools
 import statistics
