@@ -72,14 +72,15 @@ class Case:
 
     name: str
     forms: tuple[Loss, Loss]
-    embeddings: Tensor
+    embed: Callable[[Tensor], Tensor]
+    features: Tensor
     labels: Tensor
     draws: bool
 
     def run(self, form: Loss) -> tuple[Tensor, Tensor]:
-        """Returns the loss and its gradient in the embeddings."""
-        x = self.embeddings.clone().requires_grad_()
-        loss = form(x, self.labels)
+        """Returns the loss and its gradient in the features, which are embedded first."""
+        x = self.features.clone().requires_grad_()
+        loss = form(self.embed(x), self.labels)
         loss.backward()
         assert x.grad is not None
         return loss.detach(), x.grad
@@ -96,7 +97,7 @@ def build(name: str, size: Size) -> Case:
     classes = chosen.repeat_interleave(4).repeat(method.views)
     centres = torch.randn(hierarchy.num_classes, size.dim, generator=generator)
     noise = torch.randn(len(classes), size.dim, generator=generator)
-    embeddings = method.embed(centres[classes] + noise).detach()
+    features = centres[classes] + noise
     labels = torch.tensor(hierarchy.paths)[classes]
     state = {**dict(method.named_parameters()), **dict(method.named_buffers())}
 
@@ -104,9 +105,9 @@ def build(name: str, size: Size) -> Case:
         return PEERS[name](state, knobs, x, labels)
 
     before = method.generator.get_state()
-    method(embeddings, labels)
+    method(method.embed(features), labels)
     draws = not torch.equal(before, method.generator.get_state())
-    return Case(name, (method, dense), embeddings, labels, draws)
+    return Case(name, (method, dense), method.embed, features, labels, draws)
 
 
 def check(case: Case) -> None:

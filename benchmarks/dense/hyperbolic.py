@@ -16,23 +16,22 @@ Knobs = Mapping[str, Any]
 
 TRIPLETS_PER_ANCHOR = 50
 SMALL = 1e-5
-ANCHOR_SCALE, ANCHOR_MARGIN = 32.0, 0.1
 
 
 def hier(state: State, knobs: Knobs, x: Tensor, labels: Tensor) -> Tensor:
     """Proxy-Anchor on cosines of the ball's vectors, plus the regulariser on images and LCAs."""
     classes, curvature = labels[:, -1], knobs["curvature"]
-    metric = anchor_loss(x, classes, state["proxies"], ANCHOR_SCALE, ANCHOR_MARGIN)
-    lcas = exp_map_zero(clip_norm(state["lcas"], knobs["clip_radius"]), curvature)
+    metric = anchor_loss(x, classes, state["proxies"], knobs["proxy_scale"], knobs["proxy_margin"])
+    lcas = exp_map_zero(clip_norm(state["lcas"], knobs["radius"]), curvature)
     same = (classes[:, None] == classes[None, :]).float()
     regulariser = _term(x, lcas, same, knobs) + _term(lcas, lcas, lcas.new_zeros(()), knobs)
-    return metric + knobs["hier_weight"] * regulariser
+    return knobs["metric_weight"] * metric + knobs["hier_weight"] * regulariser
 
 
 def _term(leaves: Tensor, lcas: Tensor, bonus: Tensor, knobs: Knobs) -> Tensor:
     with torch.no_grad():
         similarity = torch.exp(-_distances(leaves, leaves, knobs["curvature"])) + bonus
-    triplets = _triplets(similarity, min(knobs["topk"], len(leaves)))
+    triplets = _triplets(similarity, min(knobs["neighbors"], len(leaves)))
     distances = _distances(leaves, lcas, knobs["curvature"])
     if not len(triplets):
         return distances.sum() * 0.0
