@@ -1,18 +1,18 @@
 """Losses as their papers and textbooks write them, for comparison only.
 
-A peer takes the method's parameters and buffers by name, the values of its knobs, embeddings and
-labels (coarsest level first), and returns the loss at the published knobs. No blocks, no shortcuts:
-full arrays over all pairs or triplets, Python loops where the published code has them.
+A peer takes the method's parameters and buffers by name, its knobs that are numbers, embeddings and
+labels (coarsest level first), and returns the loss; knobs that are words have their published
+value. No blocks, no shortcuts: full arrays over all pairs or triplets, Python loops where the
+published code has them.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from torch import Tensor
 
 from dense import classes, hyperbolic, pairs, ranking
 
-Peer = Callable[[Mapping[str, Tensor], Mapping[str, Any], Tensor, Tensor], Tensor]
+Peer = Callable[[Mapping[str, Tensor], Mapping[str, float], Tensor, Tensor], Tensor]
 
 PEERS: dict[str, Peer] = {
     "cross_entropy": classes.cross_entropy,

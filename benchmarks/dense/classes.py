@@ -1,14 +1,13 @@
 """Proxy and classification losses in textbook form."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 State = Mapping[str, Tensor]
-Knobs = Mapping[str, Any]
+Knobs = Mapping[str, float]
 
 
 def cross_entropy(state: State, knobs: Knobs, x: Tensor, labels: Tensor) -> Tensor:

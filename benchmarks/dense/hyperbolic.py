@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,7 +11,7 @@ from dense.classes import anchor_loss
 from hsearch.geometry import clip_norm, exp_map_zero
 
 State = Mapping[str, Tensor]
-Knobs = Mapping[str, Any]
+Knobs = Mapping[str, float]
 
 TRIPLETS_PER_ANCHOR = 50
 SMALL = 1e-5
@@ -31,7 +30,7 @@ def hier(state: State, knobs: Knobs, x: Tensor, labels: Tensor) -> Tensor:
 def _term(leaves: Tensor, lcas: Tensor, bonus: Tensor, knobs: Knobs) -> Tensor:
     with torch.no_grad():
         similarity = torch.exp(-_distances(leaves, leaves, knobs["curvature"])) + bonus
-    triplets = _triplets(similarity, min(knobs["neighbors"], len(leaves)))
+    triplets = _triplets(similarity, min(int(knobs["neighbors"]), len(leaves)))
     distances = _distances(leaves, lcas, knobs["curvature"])
     if not len(triplets):
         return distances.sum() * 0.0

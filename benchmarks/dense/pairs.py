@@ -1,13 +1,12 @@
 """Losses over pairs and triplets of a batch, with full arrays or loops over anchors."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor
 
 State = Mapping[str, Tensor]
-Knobs = Mapping[str, Any]
+Knobs = Mapping[str, float]
 
 VIEWS = 2
 BASE_TEMPERATURE = 0.07  # of the published SupCon, SimCLR and HiMulCon code

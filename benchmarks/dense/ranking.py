@@ -4,7 +4,6 @@ Axes: query q, ranked item k, other item j; t_qkj = s_qj - s_qk says by how much
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,7 +12,7 @@ from torch.nn import functional as F
 from dense.classes import softmax_entropy
 
 State = Mapping[str, Tensor]
-Knobs = Mapping[str, Any]
+Knobs = Mapping[str, float]
 
 
 def smooth_ap(state: State, knobs: Knobs, x: Tensor, labels: Tensor) -> Tensor:
