@@ -49,7 +49,8 @@ class Loss(Method):
     """One proxy per class, which carries the class's labels of all levels.
 
     The margin grows by the same step from each level to the next coarser one. No code of the
-    method's own authors is public; this is the loss as the authors of HAPPIER compare with it.
+    method's own authors is public; this is the loss as HAPPIER's authors compare with it (Ramzi et
+    al., ECCV 2022, arXiv:2207.04873).
 
     Args:
         scale: Inverse temperature of the cosines, > 0.
@@ -58,8 +59,7 @@ class Loss(Method):
 
     References:
         Sun et al., Dynamic Metric Learning: Towards a Scalable Metric Space to Accommodate Multiple
-        Semantic Scales, CVPR 2021, arXiv:2103.11781. Ramzi et al., Hierarchical Average Precision
-        Training for Pertinent Image Retrieval, ECCV 2022, arXiv:2207.04873.
+        Semantic Scales, CVPR 2021, arXiv:2103.11781.
     """
 
     groups: ClassVar[Mapping[str, float]] = {"proxies": 2e5}

@@ -37,14 +37,15 @@ def uniform_proxies(setting: Setting, count: int) -> nn.Parameter:
 class Loss(Method):
     """One proxy per class, or one per label of every level and the plain sum of the levels.
 
+    The sum is a baseline of Ramzi et al., ECCV 2022, arXiv:2207.04873.
+
     Args:
         temperature: Divides the cosines, > 0; the smaller, the harder the softmax.
         levels: `fine` knows classes only; `all` adds the same loss for every coarser level.
 
     References:
         Zhai, Wu, Classification is a Strong Baseline for Deep Metric Learning, BMVC 2019,
-        arXiv:1811.12649. The sum over levels: a baseline of Ramzi et al., Hierarchical Average
-        Precision Training for Pertinent Image Retrieval, ECCV 2022, arXiv:2207.04873.
+        arXiv:1811.12649.
     """
 
     groups: ClassVar[Mapping[str, float]] = {"proxies": 1.0}

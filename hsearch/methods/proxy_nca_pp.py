@@ -62,6 +62,8 @@ class Loss(Method):
 
     Equal to normalized_softmax with the temperature 1 / (2 radius^2) and to proxy_nca with the
     scale radius^2, but for the initial length of the proxies, their learning rate, and the options.
+    The classic form is that of Movshovitz-Attias et al., ICCV 2017, arXiv:1703.07464; the sum over
+    levels a baseline of Ramzi et al., ECCV 2022, arXiv:2207.04873.
 
     Args:
         radius: Length of embeddings and proxies, > 0; the paper's temperature is 1 / radius^2.
@@ -73,9 +75,7 @@ class Loss(Method):
 
     References:
         Teh, DeVries, Taylor, ProxyNCA++: Revisiting and Revitalizing Proxy Neighborhood Component
-        Analysis, ECCV 2020, arXiv:2004.01113. The classic form: Movshovitz-Attias et al., No Fuss
-        Distance Metric Learning using Proxies, ICCV 2017, arXiv:1703.07464. The sum over levels: a
-        baseline of Ramzi et al., ECCV 2022, arXiv:2207.04873.
+        Analysis, ECCV 2020, arXiv:2004.01113.
     """
 
     groups: ClassVar[Mapping[str, float]] = {"proxies": 1e5}
