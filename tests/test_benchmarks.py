@@ -65,3 +65,10 @@ def test_search_quality_runs(tmp_path):
     assert code == 0, error
     assert output.splitlines()[-1].startswith("search_quality: ")
     assert picture.stat().st_size > 1000
+
+
+def test_every_loss_is_the_same_as_its_dense_form(tmp_path):
+    code, output, error = run("losses.py", "--quick", folder=tmp_path)
+    assert code == 0, error
+    assert "has no dense form" not in output
+    assert output.splitlines()[-1].startswith("losses/")

@@ -1,5 +1,6 @@
 """`hsearch methods`: every method; for one of them every knob, its range and published value."""
 
+import contextlib
 import json
 import os
 import pty
@@ -72,17 +73,19 @@ def test_an_unknown_method_is_one_sentence_with_the_nearest():
 
 def test_a_terminal_gets_a_drawn_table():
     main_end, terminal = pty.openpty()
+    shown = b""
     with os.fdopen(main_end, "rb", closefd=True) as screen:
-        subprocess.run(
-            [sys.executable, "-m", "hsearch", "methods"],
-            stdout=terminal,
-            env={**os.environ, "COLUMNS": "100", "TERM": "xterm"},
-            check=True,
-        )
-        os.close(terminal)
-        shown = os.read(screen.fileno(), 100_000).decode()
-    assert "───" in shown
-    assert all(name in shown for name in available_methods())
+        environment = {**os.environ, "COLUMNS": "100", "TERM": "xterm"}
+        command = [sys.executable, "-m", "hsearch", "methods"]
+        with subprocess.Popen(command, stdout=terminal, env=environment) as process:
+            os.close(terminal)
+            with contextlib.suppress(OSError):  # Linux's way to say that the other end is closed
+                while part := os.read(screen.fileno(), 4096):
+                    shown += part
+    assert process.returncode == 0
+    text = shown.decode()
+    assert "───" in text
+    assert all(name in text for name in available_methods())
 
 
 def test_plain_columns_are_aligned():
