@@ -140,8 +140,8 @@ class LowerStep:
 
 
 def _rounding(t: Tensor) -> float:
-    """How far equal similarities of unit vectors differ: a product rounds equal columns unlike."""
-    return 4.0 * torch.finfo(t.dtype).eps
+    """What equal similarities may differ by: a matrix product rounds equal columns unlike."""
+    return max(4.0 * torch.finfo(t.dtype).eps, 1e-13)
 
 
 class _SumOverBlocks(torch.autograd.Function):

@@ -86,7 +86,7 @@ def level_relevances(
         table = share**alpha / counts.clamp(min=1)
     else:
         at_least = counts.flip(1).cumsum(dim=1).flip(1).clamp(min=1)
-        given = [1.0] * num_levels if weights is None else weights
+        given = [1.0 / num_levels] * num_levels if weights is None else weights
         table = (counts.new_tensor([0.0, *given]) / at_least).cumsum(dim=1)
     return table.gather(1, levels)
 
