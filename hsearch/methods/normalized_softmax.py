@@ -1,0 +1,71 @@
+"""Normalised softmax: classification by the cosine to one learned proxy per label."""
+
+import math
+from collections.abc import Mapping
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from hsearch.geometry import l2_normalise
+from hsearch.methods._base import Method, Setting, require
+from hsearch.methods._levels import Levels, labels_by_level, sizes_by_level
+
+
+def normalized_softmax_loss(
+    embeddings: Tensor, classes: Tensor, proxies: Tensor, *, temperature: float
+) -> Tensor:
+    """Returns mean_i -log softmax_c(<x_i, p_c> / temperature)[y_i] with proxies of length 1.
+
+    Args:
+        embeddings: (B, D), of length 1 already.
+        classes: (B,) ids below C.
+        proxies: (C, D), of any norm.
+        temperature: > 0.
+    """
+    return F.cross_entropy(embeddings @ l2_normalise(proxies).T / temperature, classes)
+
+
+def uniform_proxies(setting: Setting, count: int) -> nn.Parameter:
+    """Returns (count, D) numbers drawn between -1 / sqrt(D) and 1 / sqrt(D)."""
+    bound = 1.0 / math.sqrt(setting.embedding_dim)
+    proxies = torch.empty(count, setting.embedding_dim)
+    return nn.Parameter(proxies.uniform_(-bound, bound, generator=setting.generator))
+
+
+class Loss(Method):
+    """One proxy per class, or one per label of every level and the plain sum of the levels.
+
+    Args:
+        temperature: Divides the cosines, > 0; the smaller, the harder the softmax.
+        levels: `fine` knows classes only; `all` adds the same loss for every coarser level.
+
+    References:
+        Zhai, Wu, Classification is a Strong Baseline for Deep Metric Learning, BMVC 2019,
+        arXiv:1811.12649. The sum over levels: a baseline of Ramzi et al., Hierarchical Average
+        Precision Training for Pertinent Image Retrieval, ECCV 2022, arXiv:2207.04873.
+    """
+
+    groups: ClassVar[Mapping[str, float]] = {"proxies": 1.0}
+
+    def __init__(
+        self, setting: Setting, *, temperature: float = 0.05, levels: Levels = "fine"
+    ) -> None:
+        super().__init__(setting)
+        require(
+            temperature > 0,
+            f"`temperature` of normalized_softmax must be positive, but got {temperature}.",
+        )
+        self.temperature, self.levels = temperature, levels
+        sizes = sizes_by_level(setting.hierarchy, levels)
+        self.proxies = nn.ParameterList(uniform_proxies(setting, size) for size in sizes)
+
+    def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        """Returns the scalar loss, summed over the chosen levels."""
+        total = embeddings.new_zeros(())
+        for own, proxies in zip(labels_by_level(labels, self.levels), self.proxies, strict=True):
+            total = total + normalized_softmax_loss(
+                embeddings, own, proxies, temperature=self.temperature
+            )
+        return total
