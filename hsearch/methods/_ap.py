@@ -33,7 +33,7 @@ BLOCK_ELEMENTS = 2**19  # of one (q, K, N) array: small for the memory, large en
 def ap_loss(similarities: Tensor, levels: Tensor, relevances: Tensor, ranks: Ranks) -> Tensor:
     """Returns mean_q (1 - sum_k Hrank(k) / rank(k) / sum_k relevance(k)) over items k of level > 0.
 
-    Queries without such an item are skipped; without any query the loss is 0. Only relevant items
+    Queries without any relevance are skipped; without any query the loss is 0. Only relevant items
     are ranked, and blocks of queries one after the other, so that no (Q, N, N) array ever exists.
 
     Args:
@@ -43,10 +43,12 @@ def ap_loss(similarities: Tensor, levels: Tensor, relevances: Tensor, ranks: Ran
         ranks: The surrogate's two ranks.
     """
     relevant, levels = levels > 0, levels.to(torch.int8)
-    counts = relevant.sum(dim=1)
-    most = int(counts.max())
+    most = int(relevant.sum(dim=1).max())
     items = relevant.byte().sort(dim=1, descending=True, stable=True).indices[:, :most]
-    answered = counts > 0
+    best = relevances.amax(dim=1, keepdim=True)
+    answered = best[:, 0] > 0
+    # A factor of the relevances cancels; without it tiny ones cannot overflow as divisors.
+    relevances = relevances / best.clamp(min=torch.finfo(best.dtype).tiny)
     scale = torch.where(answered, relevances.sum(dim=1), 1.0) * answered.sum().clamp(min=1)
     weights = relevant.gather(1, items) / scale[:, None]
 
@@ -82,10 +84,10 @@ class UpperStep:
 
     Attributes:
         tau: Temperature of the sigmoid, > 0.
-        rho: Slope of the line.
-        delta: Where the line begins, >= 0.
-        start: Height of the jump at 0.
-        offset: Where the line begins, vertically; None joins it to the sigmoid.
+        rho: Slope of the line, >= 0.
+        delta: The t at which the line begins, >= 0.
+        start: Height of the jump at 0, >= 0.
+        offset: Height at which the line begins; None lets it begin where the sigmoid ends.
     """
 
     tau: float = 0.01

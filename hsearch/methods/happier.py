@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from hsearch.hierarchy import Relevance
-from hsearch.methods._ap import LowerStep, UpperStep, ap_loss, heaviside, pair_levels
+from hsearch.methods._ap import LowerStep, Ranks, UpperStep, ap_loss, heaviside, pair_levels
 from hsearch.methods._base import Method, Setting, require
-from hsearch.methods.normalized_softmax import normalized_softmax_loss
+from hsearch.methods.normalized_softmax import normalized_softmax_loss, uniform_proxies
 
 
 def hap_loss(
@@ -36,7 +36,7 @@ def hap_loss(
         labels: (B, L), coarsest level first.
         step: H-.
         hrank_step: H+; without it H stands in its place.
-        relevance: `pop` or `map`, see `relevances`.
+        relevance: `pop` or `map`, see `level_relevances`.
         alpha: Exponent of `pop`, > 0.
         weights: L weights of `map`, coarsest first; equal if not given.
         references: (N, D), unit rows, the retrieval list of every query; by default the batch, the
@@ -45,7 +45,14 @@ def hap_loss(
     """
     if references is None or reference_labels is None:
         references, reference_labels = embeddings, labels
+    levels = pair_levels(labels, reference_labels)
+    values = level_relevances(
+        levels, labels.shape[1], embeddings.dtype, kind=relevance, alpha=alpha, weights=weights
+    )
+    return ap_loss(embeddings @ references.T, levels, values, _ranks_by(step, hrank_step))
 
+
+def _ranks_by(step: UpperStep, hrank_step: LowerStep | None) -> Ranks:
     def ranks(t: Tensor, gap: Tensor, smaller: Tensor) -> tuple[Tensor, Tensor]:
         # Item k itself, with t = 0, is the 1 and the rel_k.
         ahead = heaviside(t)
@@ -53,26 +60,17 @@ def hap_loss(
         rank = torch.where(gap < 0, step(t), ahead).sum(dim=2)
         return rank, (smaller * higher).sum(dim=2)
 
-    levels = pair_levels(labels, reference_labels)
-    values = level_relevances(
-        levels,
-        labels.shape[1],
-        kind=relevance,
-        alpha=alpha,
-        weights=weights,
-        dtype=embeddings.dtype,
-    )
-    return ap_loss(embeddings @ references.T, levels, values, ranks)
+    return ranks
 
 
 def level_relevances(
     levels: Tensor,
     num_levels: int,
+    dtype: torch.dtype,
     *,
     kind: Relevance,
     alpha: float = 1.0,
     weights: Sequence[float] | None = None,
-    dtype: torch.dtype = torch.float64,
 ) -> Tensor:
     """Returns (Q, N): `Hierarchy.relevance` of items that share `levels` (Q, N) with the queries.
 
@@ -106,7 +104,8 @@ class Loss(Method):
         start: Height of that step's jump at 0, >= 0.
         offset: Height at which the line begins; unused with `continuous`.
         continuous: Lets the line begin where the sigmoid ends, instead of at `offset`.
-        hrank: Whether the rank of relevant items ahead of k gets gradients too.
+        hrank: Whether the numerator of H-AP, which rewards more relevant items ahead, gets
+            gradients too, through a step of its own.
         hrank_slope: Slope of its step above 0, >= 0; for hrank.
         hrank_start: Height of its step just above 0, at most 1; for hrank.
         hrank_leak: Slope of its step below 0, >= 0; for hrank.
@@ -139,22 +138,16 @@ class Loss(Method):
     ) -> None:
         super().__init__(setting)
         require(
-            min(alpha, temperature) > 0,
-            "`alpha` and `temperature` of happier must be positive, but got "
-            f"{alpha} and {temperature}.",
-        )
-        require(
-            0 <= clustering_weight <= 1,
-            f"`clustering_weight` of happier must lie in 0..1, but got {clustering_weight}.",
+            min(alpha, temperature) > 0 and 0 <= clustering_weight <= 1,
+            "`alpha` and `temperature` of happier must be positive and `clustering_weight` must "
+            f"lie in 0..1, but got {alpha}, {temperature} and {clustering_weight}.",
         )
         self.alpha, self.relevance = alpha, relevance
         self.clustering_weight, self.temperature = clustering_weight, temperature
         self.step_function = UpperStep(tau, rho, delta, start, None if continuous else offset)
         lower = LowerStep(hrank_slope, hrank_start, hrank_leak)
         self.hrank_step = lower if hrank else None
-        proxies = torch.empty(setting.hierarchy.num_classes, setting.embedding_dim)
-        bound = setting.embedding_dim**-0.5
-        self.proxies = nn.Parameter(proxies.uniform_(-bound, bound, generator=setting.generator))
+        self.proxies = uniform_proxies(setting, setting.hierarchy.num_classes)
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """Returns the scalar loss; all columns of `labels` count."""

@@ -60,7 +60,7 @@ def test_ties_count_whatever_the_rounding():
         levels = pair_levels(labels, labels)
         # All similarities are equal: every rank counts all items of higher or equal level, and
         # half of the others.
-        rel = level_relevances(levels, 3, kind="pop", dtype=dtype)
+        rel = level_relevances(levels, 3, dtype, kind="pop")
         below = levels[:, None, :] < levels[:, :, None]
         rank = (1.0 - 0.5 * below.to(dtype)).sum(dim=2)
         hrank = torch.minimum(rel[:, None, :], rel[:, :, None]).sum(dim=2)
@@ -95,6 +95,18 @@ def test_calibration_counts_pairs_beyond_their_margin_only():
     assert float(loss) == pytest.approx(float(0.9 - s[2, 3] + (s[0, 3] + s[1, 3]) / 2 - 0.6))
     single = calibration_loss(x[:1], torch.tensor([0]), positive_margin=0.9, negative_margin=0.6)
     assert single == 0
+
+
+def test_a_steep_relevance_stays_finite():
+    """(1 / 3)^85 is no normal float32 number, (1 / 3)^300 is zero."""
+    x = unit_rows(5).float().requires_grad_()
+    labels = torch.tensor([[0, 0, 0], [0, 1, 1], [0, 2, 2], [0, 2, 3], [1, 4, 4]])
+    for alpha in (85.0, 300.0):
+        lists = {"references": x[:1].detach(), "reference_labels": labels[:1]}
+        loss = hap_loss(x[1:], labels[1:], step=UpperStep(), alpha=alpha, **lists)
+        (gradient,) = torch.autograd.grad(loss, x)
+        assert loss.isfinite()
+        assert gradient.isfinite().all()
 
 
 class LargestArray(TorchDispatchMode):

@@ -79,7 +79,9 @@ def test_happier_agrees_with_loops(problem, kind, hrank, tau, delta, alpha):
     step = UpperStep(tau=tau, delta=delta, rho=20.0, start=0.4, offset=1.2)
     lists = torch.tensor(hierarchy.paths)[classes], torch.tensor(hierarchy.paths)[item_classes]
     relevance = hierarchy.relevance(classes, item_classes, kind=kind, alpha=alpha)
-    got = level_relevances(pair_levels(*lists), hierarchy.num_levels, kind=kind, alpha=alpha)
+    got = level_relevances(
+        pair_levels(*lists), hierarchy.num_levels, x.dtype, kind=kind, alpha=alpha
+    )
     np.testing.assert_allclose(got, relevance, rtol=1e-12)
     x.requires_grad_()
     hrank_step = LowerStep() if hrank else None
