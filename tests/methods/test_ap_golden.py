@@ -1,5 +1,7 @@
 """Smooth-AP, ROADMAP and HAPPIER against numbers recorded from the official implementations."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -54,10 +56,11 @@ def test_golden_rankings(name, dtype):
     raw = torch.tensor(arrays["raw_embeddings"], dtype=dtype, requires_grad=True)
     x, labels = l2_normalise(raw), torch.tensor(arrays["labels"])
     x.retain_grad()
-    lists = ()
-    if "ref_labels" in arrays:
-        references = torch.tensor(arrays["ref_embeddings"], dtype=dtype)
-        lists = (references, torch.tensor(arrays["ref_labels"]))
+    lists = [
+        torch.tensor(arrays[key], dtype=kind)
+        for key, kind in [("ref_embeddings", dtype), ("ref_labels", None)]
+        if key in arrays
+    ]
     loss = golden_loss(name, meta["hyperparameters"], x, labels, *lists)
     loss.backward()
     got = {"loss": loss, "grad_embeddings": x.grad, "grad_raw_embeddings": raw.grad}
@@ -65,8 +68,8 @@ def test_golden_rankings(name, dtype):
         close(value, arrays[key], meta, rounding(dtype))
         if f"{key}_exact_relevance" in arrays:
             close(value, arrays[f"{key}_exact_relevance"], EXACT, rounding(dtype))
-    of_queries = arrays.get("hap_per_query", arrays.get("ap_per_query", []))
-    for row, precision in enumerate(of_queries):
+    key = "hap_per_query" if name.startswith("hap") else "ap_per_query"
+    for row, precision in enumerate(arrays.get(key, ())):
         one = slice(row, row + 1)
         loss = golden_loss(name, meta["hyperparameters"], x[one], labels[one], x, labels)
         close(1.0 - loss, precision, meta, rounding(dtype))
@@ -79,7 +82,8 @@ def test_golden_happier(name, dtype):
     knobs, table = meta["hyperparameters"], arrays["class_table"]
     dim = arrays["proxies"].shape[1]
     hierarchy = Hierarchy.from_names([tuple(map(str, path)) for path in table])
-    method = load_method("happier")(
+    loss_class: Any = load_method("happier")
+    method = loss_class(
         Setting(hierarchy, (dim,), dim, torch.Generator()),
         alpha=knobs["alpha"],
         relevance=knobs["relevance_type"].split()[0],
