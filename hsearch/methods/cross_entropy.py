@@ -64,16 +64,16 @@ class Loss(Method):
             f"`smoothing` of cross_entropy must be from 0 to below 1, but got {smoothing}.",
         )
         self.scale, self.smoothing = scale, smoothing
-        self.weight = uniform_proxies(setting, setting.hierarchy.num_classes)
-        self.bias = nn.Parameter(torch.zeros(setting.hierarchy.num_classes))
+        self.classifier_weight = uniform_proxies(setting, setting.hierarchy.num_classes)
+        self.classifier_bias = nn.Parameter(torch.zeros(setting.hierarchy.num_classes))
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """Returns the scalar loss; only the last column of `labels`, the class, counts."""
         return cross_entropy_loss(
             embeddings,
             labels[:, -1],
-            self.weight,
-            self.bias,
+            self.classifier_weight,
+            self.classifier_bias,
             scale=self.scale,
             smoothing=self.smoothing,
         )

@@ -5,9 +5,8 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from hsearch.geometry import l2_normalise
+from hsearch.geometry import cosine_similarities
 from hsearch.methods._base import Method, Setting, require
 
 
@@ -26,17 +25,22 @@ def proxy_anchor_loss(
         scale: > 0.
         margin: >= 0.
     """
-    cosines = l2_normalise(embeddings) @ l2_normalise(proxies).T
-    own = F.one_hot(classes, len(proxies)).bool()
-    pull = _log_one_plus_sum_exp(-scale * (cosines - margin), own)
-    push = _log_one_plus_sum_exp(scale * (cosines + margin), ~own)
-    return pull.sum() / own.any(dim=0).sum() + push.mean()
+    cosines = cosine_similarities(embeddings, proxies)
+    own = classes[:, None]
+    # The pull of a class is found once per image of it, and shared among them: (B, B), not (B, C).
+    same = own == classes[None, :]
+    pulls = (-scale * cosines.gather(1, own).T).masked_fill(~same, -torch.inf)
+    pushes = (scale * cosines).scatter(1, own, -torch.inf)
+    pull = _log_one_plus_sum_exp(pulls, scale * margin, dim=1)
+    push = _log_one_plus_sum_exp(pushes, scale * margin, dim=0)
+    share = 1.0 / same.sum(dim=1, dtype=cosines.dtype)
+    return (share * pull).sum() / share.sum() + push.mean()
 
 
-def _log_one_plus_sum_exp(exponents: Tensor, chosen: Tensor) -> Tensor:
-    """log(1 + sum of exp over the chosen rows) per column; the 1 is a row of zeros."""
-    masked = exponents.masked_fill(~chosen, -torch.inf)
-    return torch.logsumexp(F.pad(masked, (0, 0, 1, 0)), dim=0)
+def _log_one_plus_sum_exp(exponents: Tensor, shift: float, *, dim: int) -> Tensor:
+    """log(1 + sum of exp(exponents + shift)), 0 where all exponents are -inf."""
+    total = torch.logsumexp(exponents, dim=dim) + shift
+    return torch.logaddexp(total, torch.zeros_like(total))
 
 
 class Loss(Method):

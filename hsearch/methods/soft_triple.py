@@ -41,7 +41,7 @@ def soft_triple_loss(
     """
     num_classes, per_class, _ = centres.shape
     units = l2_normalise(centres)
-    by_centre = (embeddings @ units.flatten(0, 1).T).unflatten(1, (num_classes, per_class))
+    by_centre = (embeddings @ units.flatten(0, 1).T).view(-1, num_classes, per_class)
     by_class = ((by_centre / gamma).softmax(dim=2) * by_centre).sum(dim=2)
     own = F.one_hot(classes, num_classes).to(by_class.dtype)
     loss = F.cross_entropy(scale * (by_class - margin * own), classes)

@@ -1,6 +1,7 @@
 """The contract, for every file in hsearch/methods."""
 
 import copy
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from tests.methods.toy import DIM, HIERARCHY, batch, build, fit, labels_of
 
 METHODS = available_methods()
 # Free features settle at the nearest of their class's centres: with several, apart from each other.
-FREE_FEATURES = {"soft_triple": {"centres": 1}}
+FREE_FEATURES: dict[str, dict[str, Any]] = {"soft_triple": {"centres": 1}}
 
 pytestmark = pytest.mark.parametrize("name", METHODS)
 
