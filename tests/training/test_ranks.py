@@ -8,7 +8,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from hsearch import distributed
 from hsearch.data.transforms import normalise
-from hsearch.methods import available_methods
+from hsearch.methods import available_methods, load_method
 from hsearch.spec import FoldJob
 from hsearch.training.optimizer import forget_moments
 from hsearch.training.setup import build_batches, build_step, load_fold
@@ -46,7 +46,8 @@ def test_two_ranks_equal_one(method, toy_job):
     one = losses_and_gradients(job, 8, "float64")
     two = on_ranks(losses_and_gradients, job, 8, "float64")
     assert one.keys() == two.keys()
-    for group in ("embedder.backbone", "embedder.head", "method.proxies"):
+    groups = [f"method.{group}" for group in load_method(method).groups]
+    for group in ("embedder.backbone", "embedder.head", *groups):
         assert any(key.startswith(f"grad {group}") for key in one), group
     for key, expected in one.items():
         torch.testing.assert_close(two[key], expected, rtol=1e-6, atol=1e-9, msg=key)
