@@ -55,8 +55,9 @@ def himulcon_loss(
     """Returns sum_h weight_h * S_h / (L + 1) over the heights h = 1..L.
 
     S_h is SupCon's mean over the anchors that have positives (none: 0), where images are positives
-    if their labels agree down to height h. At height 1 all images take part; above it, only the
-    first image in the batch of every distinct label of the height below.
+    if their labels agree down to height h. At height 1 all images take part; above it, one image
+    for every distinct label of the height below: for a class its first image in the batch, for a
+    coarser label the image of its lowest-numbered child, as in the published code.
 
     himulcon: weight_h is the penalty. hicone: weights are 1, and S_h is at least every finer S.
     himulcone: both.
@@ -71,22 +72,32 @@ def himulcon_loss(
         base_temperature: > 0; only scales the loss.
     """
     images, levels = len(labels) // views, labels.shape[1]
-    paths = labels[:images]
     cosines = cosine_similarities(embeddings, embeddings).view(views, images, views, images)
-    # agree[..., l]: equal in all columns up to l.
-    agree = (paths[:, None, :] == paths[None, :, :]).cummin(dim=2).values
     kept = torch.arange(images, device=labels.device)
     total, largest = embeddings.new_zeros(()), embeddings.new_zeros(())
     for height in range(1, levels + 1):
-        same = agree[kept][:, kept, levels - height]
+        depth = levels + 1 - height
+        ids = torch.unique(labels[kept, :depth], dim=0, return_inverse=True)[1]
+        same = ids[:, None] == ids[None, :]
         level = _mean_over_anchors(cosines[:, kept][:, :, :, kept], same, temperature)
         if variant != "himulcon":
             largest = level = torch.maximum(largest, level)
         if variant != "hicone":
-            level = level * PENALTIES[penalty](height, levels + 1 - height)
+            level = level * PENALTIES[penalty](height, depth)
         total = total + level
-        kept = kept[~same.tril(-1).any(dim=1)]
+        first = ~same.tril(-1).any(dim=1)
+        kept = kept[first][ids[first].argsort()]
     return temperature / base_temperature * total / (levels + 1)
+
+
+def first_rows(labels: Tensor) -> Tensor:
+    """Returns (N, L): in place of every id of (N, L) the first row that has it in its column.
+
+    Numbered like this, the lowest-numbered child of a label is the first one in the batch, whatever
+    the numbers were.
+    """
+    same = labels[:, None, :] == labels[None, :, :]
+    return same.byte().argmax(dim=1)
 
 
 def _mean_over_anchors(cosines: Tensor, same: Tensor, temperature: float) -> Tensor:
@@ -130,10 +141,10 @@ class Loss(Method):
         self.temperature = temperature
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        """Returns the scalar loss; the order of the batch decides which image is the first."""
+        """Returns the scalar loss; a label is represented by its first image in the batch."""
         return himulcon_loss(
             embeddings,
-            labels,
+            first_rows(labels),
             views=self.views,
             variant=self.variant,
             penalty=self.penalty,

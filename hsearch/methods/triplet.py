@@ -14,7 +14,7 @@ Variant = Literal["semihard", "suprank_semihard", "suprank_all"]
 def triplet_loss(embeddings: Tensor, labels: Tensor, *, variant: Variant, margin: float) -> Tensor:
     """Returns the sum over the columns of `labels` of the mean violation.
 
-    A triplet (anchor, positive, negative) violates by v = d_ap - d_an + margin > 0; the mean is over
+    A triplet (anchor, positive, negative) violates by d_ap - d_an + margin > 0; the mean is over
     the violating ones of the considered triplets, 0 if there are none. d is
 
     semihard: the euclidean distance of unit vectors; all triplets with d_an > d_ap.

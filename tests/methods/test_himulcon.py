@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hsearch.errors import ConfigError
-from hsearch.methods.himulcon import PENALTIES, himulcon_loss
+from hsearch.methods.himulcon import PENALTIES, first_rows, himulcon_loss
 from hsearch.methods.supcon import supcon_loss
 from tests.golden_files import load, names
 from tests.methods.oracles import unit
@@ -73,12 +73,10 @@ def loop(x, labels, views, variant, penalty, temperature):
         largest = max(largest, level)
         level = level if variant == "himulcon" else largest
         total += level * (1.0 if variant == "hicone" else PENALTIES[penalty](height, prefix))
-        seen, first = set(), []
+        first = {}
         for image in kept:
-            if tuple(labels[image, :prefix]) not in seen:
-                first.append(image)
-            seen.add(tuple(labels[image, :prefix]))
-        kept = first
+            first.setdefault(tuple(labels[image, :prefix]), image)
+        kept = [image for _, image in sorted(first.items())]
     return temperature / 0.07 * total / (levels + 1)
 
 
@@ -130,6 +128,20 @@ def test_one_level_is_half_of_supcon():
     x = method.embed(features)
     expected = supcon_loss(x, labels[:, -1], temperature=0.1) / 2
     torch.testing.assert_close(method(x, labels[:, -1:]), expected)
+
+
+def test_the_published_code_represents_a_label_by_its_lowest_numbered_child():
+    """The method itself numbers labels by their first image, so that numbers do not count."""
+    x = torch.randn(4, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    labels = torch.tensor([[0, 0, 5], [0, 0, 4], [0, 1, 3], [1, 2, 2]])
+    knobs = {"views": 1, "variant": "himulcon", "penalty": "constant", "temperature": 0.1}
+    top = [
+        supcon_loss(x[[image, 2, 3]], labels[[image, 2, 3], 0], temperature=0.1) * 3 / 2
+        for image in (1, 0)
+    ]
+    middle = supcon_loss(x, labels[:, 1], temperature=0.1) * 4 / 2
+    for ids, expected in [(labels, top[0]), (first_rows(labels), top[1])]:
+        torch.testing.assert_close(himulcon_loss(x, ids, **knobs), (middle + expected) / 4)
 
 
 def test_numbers_of_labels_do_not_count_and_only_first_images_have_a_place():

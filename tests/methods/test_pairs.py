@@ -108,7 +108,7 @@ def test_triplet_loop(seed, size, variant, margin):
 
 @pytest.mark.parametrize("name", ["triplet_suprank_semihard", "triplet_suprank_all"])
 def test_no_image_is_its_own_positive(name):
-    """With labels of one class each nothing can be pulled; the shipped code pulls each to itself."""
+    """Nothing can be pulled if every image has its own class; the shipped code pulls it to itself."""
     meta, arrays = load(name)
     x = torch.tensor(arrays["raw_embeddings"], requires_grad=True)
     alone = torch.arange(len(x))[:, None]
