@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from hsearch.geometry import clip_norm, exp_map_zero, poincare_distances
+from hsearch.geometry import clip_norm, exp_map_zero, poincare_distances, poincare_order
 from hsearch.methods._base import Method, Setting, require
 from hsearch.methods.multi_similarity import multi_similarity_loss
 from hsearch.methods.proxy_anchor import Loss as ProxyAnchor
@@ -77,56 +77,54 @@ def lca_loss(
     total = values.new_zeros(())
     rows = max(1, BLOCK_ENTRIES // distances.shape[1])
     for block in triplets.split(rows, dim=1):
-        total += _block(values, block, noise(block.shape[1]), gradient, tau=tau, margin=margin)
+        total += _block(values, block, noise(block.shape[1]), gradient, tau, margin)
     count = max(1, triplets.shape[1])
     # The difference is 0 and carries the gradient.
     return total / count + ((distances - values) * (gradient / count)).sum()
 
 
 def _block(
-    distances: Tensor,
-    triplets: Tensor,
-    noise: Tensor,
-    gradient: Tensor,
-    *,
-    tau: float,
-    margin: float,
+    distances: Tensor, triplets: Tensor, noise: Tensor, gradient: Tensor, tau: float, margin: float
 ) -> Tensor:
     """The sum of a block's violations; adds its derivative by `distances` to `gradient`."""
     near, other, third = (distances.index_select(0, rows) for rows in triplets)
     pair = torch.maximum(near, other)
-    soft_a = _softmax(pair, noise[0], tau)
-    soft_b = _softmax(torch.maximum(pair, third), noise[1], tau)
-    a, b = soft_a.argmax(dim=1), soft_b.argmax(dim=1)
+    odds_a = _odds(pair, noise[0], tau)
+    odds_b = _odds(torch.maximum(pair, third), noise[1], tau)
+    a, b = odds_a.argmax(dim=1), odds_b.argmax(dim=1)
     sign = distances.new_tensor([[1.0], [1.0], [-1.0]])
     hinges = sign * (distances[triplets, a] - distances[triplets, b]) + margin
     hinges = hinges.relu_() * (a != b)
     weights = sign * (hinges > 0)
     gradient.index_put_((triplets, a.expand_as(triplets)), weights, accumulate=True)
     gradient.index_put_((triplets, b.expand_as(triplets)), -weights, accumulate=True)
+    # What is left is the way through the softmaxes, and only of triplets that violate anything.
     # The loss is linear in the choices: its derivative by a is `by_choice`, by b its negative.
-    by_choice = (weights[0, :, None] * near).addcmul_(weights[1, :, None], other)
-    by_choice.addcmul_(weights[2, :, None], third)
-    by_triple = _softmax_gradient(soft_b, by_choice).mul_(1.0 / tau)
-    by_pair = _softmax_gradient(soft_a, by_choice).mul_(-1.0 / tau).add_(by_triple)
-    by_third = by_triple.mul_(third > pair)
+    some = weights.any(dim=0).nonzero().squeeze(1)
+    near, other, third = (part.index_select(0, some) for part in (near, other, third))
+    of_near, of_other, of_third = weights[:, some, None]
+    by_choice = (of_near * near).addcmul_(of_other, other).addcmul_(of_third, third)
+    by_triple = _by_logits(odds_b[some], by_choice).mul_(1.0 / tau)
+    by_pair = _by_logits(odds_a[some], by_choice).mul_(-1.0 / tau).add_(by_triple)
+    by_third = by_triple.mul_(third > pair[some])
     by_other = by_pair.sub_(by_third) * (other > near)
-    for rows, part in zip(triplets, (by_pair.sub_(by_other), by_other, by_third), strict=True):
+    parts = by_pair.sub_(by_other), by_other, by_third
+    for rows, part in zip(triplets[:, some], parts, strict=True):
         gradient.index_add_(0, rows, part)
     return hinges.sum()
 
 
-def _softmax(distances: Tensor, noise: Tensor, tau: float) -> Tensor:
-    """Softmax of -distances / tau - log(noise) by rows."""
+def _odds(distances: Tensor, noise: Tensor, tau: float) -> Tensor:
+    """Softmax of -distances / tau - log(noise) by rows, up to a factor for each row."""
     least = distances.amin(dim=1, keepdim=True)
-    weights = (distances - least).mul_(-1.0 / tau).exp_().div_(noise)
-    return weights.div_(weights.sum(dim=1, keepdim=True))
+    return (distances - least).mul_(-1.0 / tau).exp_().div_(noise)
 
 
-def _softmax_gradient(soft: Tensor, by_soft: Tensor) -> Tensor:
-    """The derivative by the logits of a softmax, from that by its result; overwrites `soft`."""
-    mean = torch.linalg.vecdot(soft, by_soft)[:, None]
-    return soft.mul_(by_soft - mean)
+def _by_logits(odds: Tensor, by_softmax: Tensor) -> Tensor:
+    """The derivative by the logits of a softmax, from that by its result."""
+    soft = odds / odds.sum(dim=1, keepdim=True)
+    mean = (soft * by_softmax).sum(dim=1, keepdim=True)
+    return soft.mul_(by_softmax - mean)
 
 
 class Loss(Method):
@@ -230,7 +228,9 @@ class Loss(Method):
         of_samples, of_lcas = to_lcas.split([len(embeddings), len(lcas)])
         with torch.no_grad():
             same = classes[:, None] == classes[None, :]
-            samples = (-poincare_distances(embeddings, embeddings, self.curvature)).exp() + same
+            # Ordered as exp(-distance) + same, from one matrix product.
+            x = embeddings.double()
+            samples = 1.0 / (1.0 + poincare_order(x, x, self.curvature)) + same
         total = to_lcas.new_zeros(())
         for distances, similarities in ((of_samples, samples), (of_lcas, -of_lcas.detach())):
             reciprocal = reciprocal_neighbours(similarities, self.neighbors)
@@ -245,10 +245,7 @@ class Loss(Method):
         generator = torch.Generator(distances.device).manual_seed(int(seed))
 
         def draw(rows: int) -> Tensor:
-            shape = (2, rows, distances.shape[1])
-            uniform = torch.rand(
-                shape, generator=generator, dtype=distances.dtype, device=distances.device
-            )
+            uniform = distances.new_empty(2, rows, distances.shape[1]).uniform_(generator=generator)
             return uniform.log_().neg_().clamp_(1e-9, 50.0)  # 0 and infinity would give NaN
 
         return draw

@@ -1,5 +1,7 @@
 """HiMulCon, HiConE and HiMulConE: recorded numbers, a loop over anchors, limits."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -15,8 +17,8 @@ from tests.methods.test_golden import close, rounding
 from tests.methods.test_pairs import by_view
 from tests.methods.toy import batch, build
 
-VARIANTS = {"hmc": "himulcon", "hce": "hicone", "hmce": "himulcone"}
-PENALTY_NAMES = {
+VARIANTS: dict[str, Any] = {"hmc": "himulcon", "hce": "hicone", "hmce": "himulcone"}
+PENALTY_NAMES: dict[str, Any] = {
     "exp": "exp_inverse_height",
     "pow_2": "pow2_inverse_height",
     "2^x": "pow2_inverse_height",
@@ -134,7 +136,12 @@ def test_the_published_code_represents_a_label_by_its_lowest_numbered_child():
     """The method itself numbers labels by their first image, so that numbers do not count."""
     x = torch.randn(4, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     labels = torch.tensor([[0, 0, 5], [0, 0, 4], [0, 1, 3], [1, 2, 2]])
-    knobs = {"views": 1, "variant": "himulcon", "penalty": "constant", "temperature": 0.1}
+    knobs: dict[str, Any] = {
+        "views": 1,
+        "variant": "himulcon",
+        "penalty": "constant",
+        "temperature": 0.1,
+    }
     top = [
         supcon_loss(x[[image, 2, 3]], labels[[image, 2, 3], 0], temperature=0.1) * 3 / 2
         for image in (1, 0)
@@ -159,7 +166,12 @@ def test_numbers_of_labels_do_not_count_and_only_first_images_have_a_place():
 
 def test_same_child_number_under_two_parents_is_not_the_same_label():
     x = torch.randn(4, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    knobs = {"views": 1, "variant": "himulcon", "penalty": "constant", "temperature": 0.1}
+    knobs: dict[str, Any] = {
+        "views": 1,
+        "variant": "himulcon",
+        "penalty": "constant",
+        "temperature": 0.1,
+    }
     reused = himulcon_loss(x, torch.tensor([[0, 0], [0, 0], [1, 0], [1, 0]]), **knobs)
     unique = himulcon_loss(x, torch.tensor([[0, 0], [0, 0], [1, 1], [1, 1]]), **knobs)
     torch.testing.assert_close(reused, unique)
