@@ -61,8 +61,7 @@ def lca_loss(
     a = b, the violation is
     [D_ia - D_ib + margin]+ + [D_ja - D_jb + margin]+ + [D_kb - D_ka + margin]+.
 
-    Blocks of triplets are worked on one after the other, each with its gradient, so that nothing of
-    size (T, N) is kept.
+    Triplets are worked on in blocks, each with its gradient: nothing of size (T, N) is kept.
 
     Args:
         distances: (M, N) from leaves to LCAs.
@@ -76,7 +75,8 @@ def lca_loss(
     gradient = torch.zeros_like(values)
     total = values.new_zeros(())
     rows = max(1, BLOCK_ENTRIES // distances.shape[1])
-    for block in triplets.split(rows, dim=1):
+    for start in range(0, triplets.shape[1], rows):
+        block = triplets[:, start : start + rows]
         total += _block(values, block, noise(block.shape[1]), gradient, tau, margin)
     count = max(1, triplets.shape[1])
     # The difference is 0 and carries the gradient.
@@ -225,11 +225,10 @@ class Loss(Method):
     def _tree_loss(self, embeddings: Tensor, classes: Tensor) -> Tensor:
         lcas = self.embed(self.lcas)
         to_lcas = poincare_distances(torch.cat([embeddings, lcas]), lcas, self.curvature)
-        of_samples, of_lcas = to_lcas.split([len(embeddings), len(lcas)])
+        of_samples, of_lcas = to_lcas[: len(embeddings)], to_lcas[len(embeddings) :]
         with torch.no_grad():
             same = classes[:, None] == classes[None, :]
-            # Ordered as exp(-distance) + same, from one matrix product.
-            x = embeddings.double()
+            x = embeddings.double()  # ordered as exp(-distance) + same, by one matrix product
             samples = 1.0 / (1.0 + poincare_order(x, x, self.curvature)) + same
         total = to_lcas.new_zeros(())
         for distances, similarities in ((of_samples, samples), (of_lcas, -of_lcas.detach())):

@@ -7,14 +7,15 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
 from hsearch.errors import ConfigError
-from hsearch.methods.himulcon import PENALTIES, first_rows, himulcon_loss
+from hsearch.methods.himulcon import PENALTIES, Variant, first_rows, himulcon_loss
 from hsearch.methods.supcon import supcon_loss
 from tests.golden_files import load, names
 from tests.methods.oracles import unit
 from tests.methods.test_golden import close, rounding
-from tests.methods.test_pairs import by_view
+from tests.methods.test_pairs import by_view, gradient
 from tests.methods.toy import batch, build
 
 VARIANTS: dict[str, Any] = {"hmc": "himulcon", "hce": "hicone", "hmce": "himulcone"}
@@ -45,7 +46,7 @@ def test_golden(name, dtype):
     loss.backward()
     if np.isnan(arrays["loss"]):  # the official mean over anchors without positives
         assert loss.isfinite()
-        assert x.grad.isfinite().all()
+        assert gradient(x).isfinite().all()
         return
     close(loss, arrays["loss"], meta, rounding(dtype))
     close(x.grad, by_view(arrays["grad_raw_embeddings"]), meta, rounding(dtype))
@@ -75,7 +76,7 @@ def loop(x, labels, views, variant, penalty, temperature):
         largest = max(largest, level)
         level = level if variant == "himulcon" else largest
         total += level * (1.0 if variant == "hicone" else PENALTIES[penalty](height, prefix))
-        first = {}
+        first: dict[tuple[int, ...], int] = {}
         for image in kept:
             first.setdefault(tuple(labels[image, :prefix]), image)
         kept = [image for _, image in sorted(first.items())]
@@ -108,8 +109,7 @@ def test_loop(seed, size, levels, views, variant, penalty, temperature):
     loss.backward()
     expected = loop(x, labels, views, variant, penalty, temperature)
     assert float(loss.detach()) == pytest.approx(expected, rel=1e-9, abs=1e-12)
-    assert rows.grad is not None
-    assert rows.grad.isfinite().all()
+    assert gradient(rows).isfinite().all()
 
 
 def test_anchors_without_positives_are_left_out_of_the_mean():
@@ -117,7 +117,8 @@ def test_anchors_without_positives_are_left_out_of_the_mean():
     labels = torch.tensor([[0, 0], [0, 0], [1, 1]])
     # The classes: two of three anchors have a positive. Above, two lone representatives.
     fine = supcon_loss(x, labels[:, 1], temperature=0.1) * 3 / 2
-    for variant, expected in [("himulcon", fine / 3), ("hicone", 2 * fine / 3)]:
+    variants: list[tuple[Variant, Tensor]] = [("himulcon", fine / 3), ("hicone", 2 * fine / 3)]
+    for variant, expected in variants:
         loss = himulcon_loss(
             x, labels, views=1, variant=variant, penalty="constant", temperature=0.1
         )
@@ -197,7 +198,7 @@ def test_float32_does_not_overflow_at_the_lowest_temperature():
     loss = method(method.embed(features), labels)
     loss.backward()
     assert loss.isfinite()
-    assert features.grad.isfinite().all()
+    assert gradient(features).isfinite().all()
 
 
 def test_impossible_temperature_is_refused():

@@ -1,17 +1,20 @@
 """Triplet, Multi-Similarity, SupCon and SimCLR: recorded numbers, loops, peers, limits."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pytorch_metric_learning import losses, miners
+from torch import Tensor
 
 from hsearch.errors import ConfigError
 from hsearch.geometry import cosine_similarities
 from hsearch.methods.multi_similarity import multi_similarity_loss
 from hsearch.methods.supcon import contrastive_terms, supcon_loss
-from hsearch.methods.triplet import triplet_loss
+from hsearch.methods.triplet import Variant, triplet_loss
 from tests.golden_files import load, names
 from tests.methods.oracles import unit
 from tests.methods.test_golden import close, rounding
@@ -25,7 +28,7 @@ def triplet_case(meta, x, labels):
     assert set(knobs.get("level_weights", [])) <= {1.0}
     if "semihard" in knobs:  # the SupRank code; levels are counted from the finest
         column = labels.shape[1] - 1 - knobs["hierarchy_level_fine_to_coarse"]
-        variant = "suprank_semihard" if knobs["semihard"] else "suprank_all"
+        variant: Variant = "suprank_semihard" if knobs["semihard"] else "suprank_all"
         return triplet_loss(
             x, labels[:, column : column + 1], variant=variant, margin=knobs["margin"]
         )
@@ -43,6 +46,11 @@ def contrastive_case(meta, x, labels):
         temperature=knobs["temperature"],
         base_temperature=knobs["base_temperature"],
     )
+
+
+def gradient(x: Tensor) -> Tensor:
+    assert x.grad is not None
+    return x.grad
 
 
 def by_view(array):
@@ -116,7 +124,7 @@ def test_no_image_is_its_own_positive(name):
     loss = triplet_loss(x, alone, variant=variant, margin=1.9)
     loss.backward()
     assert loss == 0
-    assert not x.grad.any()
+    assert not gradient(x).any()
     if meta["hyperparameters"]["semihard"]:
         assert arrays["loss"] > 0
         assert arrays["loss_as_shipped"] == 0
@@ -220,32 +228,24 @@ def test_simclr_does_not_see_labels():
     assert method(x, labels) == method(x, labels.roll(5, dims=0))
 
 
-@pytest.mark.parametrize("name", ["supcon", "simclr", "multi_similarity", "triplet"])
-def test_float32_does_not_overflow_at_the_sharpest_knobs(name):
-    knobs = {
-        "supcon": {"temperature": 1e-3},
-        "simclr": {"temperature": 1e-3},
-        "multi_similarity": {"alpha": 500.0, "beta": 500.0, "base": 0.0},
-        "triplet": {"variant": "suprank_all", "margin": 2.0, "levels": "all"},
-    }[name]
-    method = build(name, **knobs)
+SHARPEST: dict[str, Any] = {
+    "supcon": {"temperature": 1e-3},
+    "simclr": {"temperature": 1e-3},
+    "multi_similarity": {"alpha": 500.0, "beta": 500.0, "base": 0.0},
+    "triplet": {"variant": "suprank_all", "margin": 2.0, "levels": "all"},
+}
+
+
+@pytest.mark.parametrize("identical", [False, True])
+@pytest.mark.parametrize("name", SHARPEST)
+def test_finite_in_float32_at_the_sharpest_knobs_and_for_identical_images(name, identical):
+    method = build(name) if identical else build(name, **SHARPEST[name])
     features, labels = batch(method)
-    features.requires_grad_()
+    features = (torch.ones_like(features) if identical else features).requires_grad_()
     loss = method(method.embed(features), labels)
     loss.backward()
     assert loss.isfinite()
-    assert features.grad.isfinite().all()
-
-
-@pytest.mark.parametrize("name", ["supcon", "simclr", "multi_similarity", "triplet"])
-def test_identical_images_give_finite_gradients(name):
-    method = build(name)
-    features, labels = batch(method)
-    features = torch.ones_like(features).requires_grad_()
-    loss = method(method.embed(features), labels)
-    loss.backward()
-    assert loss.isfinite()
-    assert features.grad.isfinite().all()
+    assert gradient(features).isfinite().all()
 
 
 @pytest.mark.parametrize(
