@@ -45,6 +45,7 @@ class Method(nn.Module):
         features: What `embed` receives: `vector`, the output of the recipe's pooling and head, or
             `map`, the backbone's spatial features (the method then owns its head).
         views: Augmented copies of each image in a batch.
+        supervised: Whether the loss sees the labels; if not, only views of an image attract.
         groups: Names of the method's optimiser groups, with the published factor of their learning
             rate relative to the backbone's. A group called `head` follows the recipe's head.
     """
@@ -53,6 +54,7 @@ class Method(nn.Module):
     geometry: ClassVar[Literal["sphere", "poincare"]] = "sphere"
     features: ClassVar[Literal["vector", "map"]] = "vector"
     views: ClassVar[int] = 1
+    supervised: ClassVar[bool] = True
     groups: ClassVar[Mapping[str, float]] = {}
     curvature: float = 1.0
 

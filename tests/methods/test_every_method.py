@@ -25,6 +25,12 @@ def loss_of(method, features, labels):
     return copy.deepcopy(method)(method.embed(features), labels)
 
 
+def draws_random_numbers(method, features, labels):
+    tried = copy.deepcopy(method)
+    tried(tried.embed(features), labels)
+    return not torch.equal(tried.generator.get_state(), method.generator.get_state())
+
+
 def test_loss_is_a_finite_float32_scalar(name):
     method = build(name)
     loss = loss_of(method, *batch(method))
@@ -55,9 +61,13 @@ def test_parameter_groups_hold_every_parameter_once(name):
 
 
 def test_invariant_to_the_order_of_the_batch(name):
+    if name == "himulcon":
+        pytest.skip("the first image of a class stands for it at coarser levels, by definition")
     method = build(name).double()
     features, labels = batch(method)
     features = features.double()
+    if draws_random_numbers(method, features, labels):
+        pytest.skip("the draws belong to places in the batch")
     images = len(features) // method.views
     order = torch.randperm(images, generator=torch.Generator().manual_seed(1))
     views = torch.cat([order + view * images for view in range(method.views)])
@@ -97,7 +107,8 @@ def test_invariant_to_relabelling(name):
 def test_fifty_steps_raise_retrieval_and_prefer_the_right_labels(name):
     method = build(name, **FREE_FEATURES.get(name, {}))
     features, labels = batch(method)
-    classes = labels[:, -1].numpy()
+    images = torch.arange(len(labels) // method.views).repeat(method.views)
+    classes = (labels[:, -1] if method.supervised else images).numpy()
 
     def map_at_r(x):
         with torch.no_grad():
@@ -110,7 +121,8 @@ def test_fifty_steps_raise_retrieval_and_prefer_the_right_labels(name):
     fitted = fit(method, features, labels)
     assert map_at_r(fitted) > before + 0.3
     shuffled = labels[torch.randperm(len(labels), generator=torch.Generator().manual_seed(3))]
-    assert loss_of(method, fitted, labels) < loss_of(method, fitted, shuffled)
+    if method.supervised:
+        assert loss_of(method, fitted, labels) < loss_of(method, fitted, shuffled)
 
 
 @pytest.mark.parametrize(
