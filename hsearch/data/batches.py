@@ -69,11 +69,6 @@ class TrainingBatches:
                 "`batch.size` must be a multiple of the number of workers, so that every one gets "
                 f"an equal part, but got {self.batch.size} and {world_size()}."
             )
-        if self.batch.size > len(self.rows):
-            raise ConfigError(
-                f"`batch.size` must not exceed the {len(self.rows)} training images of the fold, "
-                f"but got {self.batch.size}."
-            )
         check_batches(self.paths, self.batch)
 
     def epoch(self, epoch: int, iterations: int | None) -> "Epoch":

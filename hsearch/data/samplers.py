@@ -43,6 +43,11 @@ def draw_epoch(
 
 def check_batches(paths: IntArray, batch: BatchSpec) -> None:
     """Raises a ConfigError if the sampler cannot make a single batch of these images."""
+    if batch.size > len(paths):
+        raise ConfigError(
+            f"`batch.size` must not exceed the {len(paths)} training images of the fold, but got "
+            f"{batch.size}."
+        )
     if batch.sampler == "m_per_class_once":
         sizes = np.unique(paths[:, -1], return_counts=True)[1]
         have, need = int((sizes >= batch.per_class).sum()), batch.size // batch.per_class
@@ -69,7 +74,7 @@ class _Images:
 
     def batches(self, batch: BatchSpec, most: int | None) -> int:
         """`most`, or as many as the images fill."""
-        return max(1, len(self.paths) // batch.size) if most is None else most
+        return len(self.paths) // batch.size if most is None else most
 
 
 def _m_per_class(

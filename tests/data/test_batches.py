@@ -23,7 +23,7 @@ def training_batches(store, pixels, views=1, seed=3, labels=None):
     paths = torch.from_numpy(store.hierarchy.paths[store.classes[rows]])
     labels = paths if labels is None else labels
     batch = BatchSpec(size=16)
-    return TrainingBatches(pixels, rows, store.classes[rows], labels, IMAGE, batch, seed, views)
+    return TrainingBatches(pixels, rows, paths.numpy(), labels, IMAGE, batch, seed, views)
 
 
 def test_training_batches_have_images_and_the_labels_of_the_drawn_classes(toy_store, pixels):
@@ -72,9 +72,7 @@ def test_batch_larger_than_the_data_is_refused(toy_store, pixels):
     rows = toy_store.rows([0, 1])
     labels = torch.zeros(len(rows), 1, dtype=torch.long)
     with pytest.raises(ConfigError, match="must not exceed the 12 training images"):
-        TrainingBatches(
-            pixels, rows, toy_store.classes[rows], labels, IMAGE, BatchSpec(size=16), seed=0
-        )
+        TrainingBatches(pixels, rows, labels.numpy(), labels, IMAGE, BatchSpec(size=16), seed=0)
 
 
 def test_evaluation_batches_keep_the_order_of_the_rows(toy_store, pixels):
