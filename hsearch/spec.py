@@ -19,7 +19,7 @@ def _several(value: object) -> object:
     """Reads `a,b` as several words and a single number as one of several."""
     if isinstance(value, str):
         return tuple(word.strip() for word in value.split(",") if word.strip())
-    return tuple(value) if isinstance(value, list) else (value,)
+    return tuple(value) if isinstance(value, list | tuple) else (value,)
 
 
 Words = Annotated[tuple[str, ...], BeforeValidator(_several)]
