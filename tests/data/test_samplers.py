@@ -131,7 +131,7 @@ def slow_once(rng, members, per_class, groups):
     """The walk as METHODS tells it, batch by batch, with the draws of the fast one."""
     order = rng.permutation(len(members))
     unused = {int(c): rng.permutation(members[c]).tolist() for c in order}
-    batches = []
+    batches: list[list[int]] = []
     while True:
         able = [c for c in unused if len(unused[c]) >= per_class][:groups]
         if len(able) < groups:
