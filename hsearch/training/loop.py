@@ -182,8 +182,7 @@ class _Run:
         """Keeps an epoch: its record, its checkpoint, and its weights if it is the best."""
         self.history.append(record)
         if distributed.rank() == 0:
-            history = [past.to_dict() for past in self.history]
-            notes = {"history": history, "steps": self.steps}
+            notes = {"history": [past.to_dict() for past in self.history], "steps": self.steps}
             save_checkpoint(self.folder.last, self.step, self.optimizer, notes)
             self._keep_best()
             report.epoch(record)
