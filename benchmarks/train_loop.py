@@ -36,14 +36,14 @@ def bare_loop(job: FoldJob, epochs: int) -> float:
     seconds = []
     for epoch in range(1, epochs + 1):
         began = time.perf_counter()
-        for batch in batches.epoch(epoch, job.training.schedule.iterations_per_epoch):
+        order = batches.epoch(epoch, job.training.schedule.iterations_per_epoch)
+        for batch in order:
             loss = step(normalise(batch.images, job.training.image), batch.labels)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
         seconds.append(time.perf_counter() - began)
-    images = job.training.schedule.iterations_per_epoch * job.training.batch.size
-    return images / min(seconds)
+    return len(order) * job.training.batch.size / min(seconds)
 
 
 def our_loop(job: FoldJob, folder: Path) -> float:

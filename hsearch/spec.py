@@ -1,46 +1,29 @@
 """What a training is: frozen, validated values that survive a round trip through JSON."""
 
-import hashlib
-import json
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from hsearch.errors import ConfigError, did_you_mean
 from hsearch.folds import NUM_FOLDS, Splits
+from hsearch.spec_base import Spec as Spec
 
 KnobValue = bool | int | float | str
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
+ByGroup = dict[str, NonNegative]
 
 
-class Spec(BaseModel):
-    """Base of all specs: frozen, strict about types, and closed to unknown keys."""
+def _several(value: object) -> object:
+    """Reads `a,b` as several words and a single number as one of several."""
+    if isinstance(value, str):
+        return tuple(word.strip() for word in value.split(",") if word.strip())
+    return tuple(value) if isinstance(value, list | tuple) else (value,)
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    @classmethod
-    def from_dict(cls, values: object) -> Self:
-        """Validates plain values as they come out of JSON or YAML; the error names the key."""
-        try:
-            return cls.model_validate_json(json.dumps(values))
-        except ValidationError as error:
-            raise ConfigError(_sentence(cls, error)) from None
-
-    def to_dict(self) -> dict[str, object]:
-        """Returns plain values, ready for JSON."""
-        return self.model_dump(mode="json")
-
-    def differences(self, other: Self) -> dict[str, tuple[object, object]]:
-        """Returns both values of every setting that differs, by dotted name."""
-        return _differences(self.to_dict(), other.to_dict())
-
-    def digest(self) -> str:
-        """Returns 12 hex digits that differ whenever any value differs."""
-        text = json.dumps(self.to_dict(), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
+Words = Annotated[tuple[str, ...], BeforeValidator(_several)]
+Counts = Annotated[tuple[Count, ...], BeforeValidator(_several)]
 
 
 class ModelSpec(Spec):
@@ -52,34 +35,39 @@ class ModelSpec(Spec):
         weights: `pretrained` (on ImageNet), `random`, or the path of a safetensors or
             `weights_only` torch file.
         pooling: Of the spatial features; `avg+max` adds both; `token` is a transformer's own.
-        head: `linear`, `layernorm-linear`, `mlp` (one hidden layer as wide as the features) or
-            `none` (embedding = pooled features).
+        head: `linear`, `layernorm-linear`, `mlp` (one hidden layer as wide as the features),
+            `layernorm` or `none` (embedding = pooled features).
         head_init: Of the linear layers.
-        embedding_dim: Length of an embedding; ignored by no head, so `none` forbids it.
+        embedding_dim: Length of an embedding; without a linear layer that of the features.
         batch_norm: `frozen` (normalises with the running statistics, which stay as they are),
             `trained` (with the statistics of the rank's own part of the batch) or `synchronised`
             (with those of the whole batch over all ranks). Scale and shift are always trained.
+        frozen: Parts of the backbone that keep their weights, by the beginnings of their names in
+            timm, such as `patch_embed` or `layer1`.
     """
 
     backbone: str
-    backbone_args: dict[str, KnobValue] = {}
+    backbone_args: dict[str, KnobValue] = Field(default_factory=dict)
     weights: str = "pretrained"
     pooling: Literal["avg", "max", "avg+max", "token"] = "avg"
-    head: Literal["linear", "layernorm-linear", "mlp", "none"] = "linear"
+    head: Literal["linear", "layernorm-linear", "mlp", "layernorm", "none"] = "linear"
     head_init: Literal["default", "kaiming", "orthogonal"] = "default"
     embedding_dim: Count = 128
     batch_norm: Literal["frozen", "trained", "synchronised"] = "frozen"
+    frozen: Words = ()
 
 
 class ImageSpec(Spec):
     """How stored images become network input.
 
-    Training: resize the short side, RandomResizedCrop(crop, scale, ratio), flip.
+    Training: resize the short side, random crop, flip.
     Evaluation: resize the short side, centre crop.
 
     Attributes:
         resize: Short side in pixels before cropping.
         crop: Side of the square network input.
+        cropping: `resized` (RandomResizedCrop of `scale` and `ratio`) or `squeezed` (the image is
+            squeezed to a square of side `resize`, from which a square of side `crop` is cut).
         scale: Range of the cropped share of the area.
         ratio: Range of the crop's aspect ratio.
         flip: Probability of a horizontal flip.
@@ -91,6 +79,7 @@ class ImageSpec(Spec):
 
     resize: Count = 256
     crop: Count = 224
+    cropping: Literal["resized", "squeezed"] = "resized"
     scale: tuple[Positive, Positive] = (0.08, 1.0)
     ratio: tuple[Positive, Positive] = (3 / 4, 4 / 3)
     flip: Annotated[float, Field(ge=0, le=1)] = 0.5
@@ -122,7 +111,8 @@ class OptimizerSpec(Spec):
         lr: By group: `backbone` is required and also serves `head` where that is not given.
             A method's own groups, such as `proxies`, default to `backbone` times the method's
             published factor.
-        weight_decay: For all groups.
+        weight_decay: For all groups; or by group, where `backbone` is required and serves the
+            others that are not given.
         momentum: Of sgd and rmsprop.
         nesterov: Of sgd.
         eps: Of adam, adamw and rmsprop.
@@ -131,8 +121,8 @@ class OptimizerSpec(Spec):
     """
 
     name: Literal["adam", "adamw", "rmsprop", "sgd"] = "adamw"
-    lr: dict[str, NonNegative]
-    weight_decay: NonNegative = 1e-4
+    lr: ByGroup
+    weight_decay: NonNegative | ByGroup = 1e-4
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
     nesterov: bool = False
     eps: Positive = 1e-8
@@ -140,56 +130,98 @@ class OptimizerSpec(Spec):
     clip_value: Positive | None = None
 
     @model_validator(mode="after")
-    def _backbone_has_a_rate(self) -> Self:
-        if "backbone" not in self.lr:
-            raise ValueError("`optimizer.lr` must name the group `backbone`")
+    def _backbone_is_named(self) -> Self:
+        for name in ("lr", "weight_decay"):
+            value = getattr(self, name)
+            if isinstance(value, dict) and "backbone" not in value:
+                raise ValueError(f"`optimizer.{name}` must name the group `backbone`")
         return self
 
 
 class ScheduleSpec(Spec):
-    """How long and how fast to train. An epoch is a fixed number of iterations.
+    """How long and how fast to train.
 
     Attributes:
         epochs: The most epochs.
-        iterations_per_epoch: Optimiser steps of one epoch.
+        iterations_per_epoch: Optimiser steps of one epoch; null for an epoch of the sampler.
         warmup_epochs: First epochs in which only head and proxies train.
-        lr: `constant`, `cosine` (to `final_factor` over all iterations) or `step` (times
-            `step_factor` every `step_epochs`). Warm-up epochs stand still at the start.
+        warmup_counts: Whether the epochs of `lr` count from the start of the warm-up, not its end.
+        lr: `constant`, `cosine` (to `final_factor` over all epochs), `step` (times `step_factor`
+            every `step_epochs`) or `milestones` (times `step_factor` after each of them).
+        milestones: Numbers of epochs.
+        rate_warmup_epochs: First epochs in which the rates rise linearly from `rate_warmup_from`
+            times their value to what `lr` says at the end of these epochs.
         eval_every: Epochs between two validations; the last epoch is always validated.
         patience: Validations without improvement before stopping; null never stops early.
     """
 
     epochs: Count = 30
-    iterations_per_epoch: Count = 100
+    iterations_per_epoch: Count | None = 100
     warmup_epochs: Annotated[int, Field(ge=0)] = 0
-    lr: Literal["constant", "cosine", "step"] = "constant"
+    warmup_counts: bool = False
+    lr: Literal["constant", "cosine", "step", "milestones"] = "constant"
     final_factor: NonNegative = 0.0
     step_epochs: Count = 10
     step_factor: Positive = 0.5
+    milestones: Counts = ()
+    rate_warmup_epochs: Annotated[int, Field(ge=0)] = 0
+    rate_warmup_from: NonNegative = 0.0
     eval_every: Count = 1
     patience: Count | None = None
+
+    @model_validator(mode="after")
+    def _milestones_are_given(self) -> Self:
+        if (self.lr == "milestones") != bool(self.milestones):
+            raise ValueError(
+                "`schedule.milestones` must be given with `schedule.lr: milestones` and with no "
+                f"other, but got {list(self.milestones)} with {self.lr}"
+            )
+        return self
 
 
 class BatchSpec(Spec):
     """How batches are drawn.
 
+    The sampler's own epoch has as many batches as the images fill, unless said otherwise. A class
+    with fewer images than `per_class` gives some of them again, unless said otherwise.
+
     Attributes:
         size: Images of one optimiser step over all ranks.
-        sampler: `m_per_class` (m images of each of size / m classes) or `class_balanced`
-            (every image of a uniformly drawn class).
-        per_class: The m of `m_per_class`.
+        sampler: `m_per_class` (m images of each of size / m classes), `m_per_class_once` (the
+            same, but no image comes twice in the sampler's epoch and leftovers are dropped),
+            `unique_class` (the images of a class are drawn with replacement), `class_balanced`
+            (every image of a uniformly drawn class), `hierarchical` (m images of each class, half
+            of them in one coarsest class and half in another; its epoch has all pairs),
+            `hierarchical_groups` (an anchor, then an image for each number of levels shared with
+            it), `hard` (a random class and those nearest to it in the hierarchy, m images each)
+            or `shuffle` (all images once in random order; leftovers are dropped).
+        per_class: The m of these.
+        batches_per_pair: Of coarsest classes, in an epoch of `hierarchical`.
     """
 
     size: Count = 32
-    sampler: Literal["m_per_class", "class_balanced"] = "m_per_class"
+    sampler: Literal[
+        "m_per_class",
+        "m_per_class_once",
+        "unique_class",
+        "class_balanced",
+        "hierarchical",
+        "hierarchical_groups",
+        "hard",
+        "shuffle",
+    ] = "m_per_class"
     per_class: Count = 4
+    batches_per_pair: Count = 5
 
     @model_validator(mode="after")
     def _whole_groups(self) -> Self:
-        if self.sampler == "m_per_class" and self.size % self.per_class:
+        if self.sampler in ("class_balanced", "hierarchical_groups", "shuffle"):
+            return self
+        twice = self.sampler == "hierarchical"
+        if self.size % (self.per_class * (1 + twice)):
             raise ValueError(
-                f"`batch.size` must be a multiple of `batch.per_class`, but got {self.size} and "
-                f"{self.per_class}"
+                f"`batch.size` must be a multiple of {'twice ' * twice}`batch.per_class`, but got "
+                f"{self.size} and {self.per_class}"
             )
         return self
 
@@ -209,7 +241,7 @@ class MethodSpec(Spec):
     """A method by name, with the values of all its knobs."""
 
     name: str
-    knobs: dict[str, KnobValue] = {}
+    knobs: dict[str, KnobValue] = Field(default_factory=dict)
 
 
 class FoldJob(Spec):
@@ -232,52 +264,3 @@ class FoldJob(Spec):
     splits: Splits = "disjoint"
     fold: Annotated[int, Field(ge=0, lt=NUM_FOLDS)] = 0
     seed: Annotated[int, Field(ge=0)] = 0
-
-
-def _differences(one: object, other: object, name: str = "") -> dict[str, tuple[object, object]]:
-    if not (isinstance(one, dict) and isinstance(other, dict)):
-        return {} if one == other else {name: (one, other)}
-    found: dict[str, tuple[object, object]] = {}
-    for key in {**one, **other}:
-        found |= _differences(one.get(key), other.get(key), f"{name}.{key}".lstrip("."))
-    return found
-
-
-_KNOB_TYPES = {"bool", "int", "float", "str"}
-
-
-_HINTS = {
-    "bool_type": "; write true or false",
-    "dict_type": "; it has parts, so set {key}.PART",
-    "model_type": "; it has parts, so set {key}.PART",
-    "tuple_type": "; write numbers with commas between",
-}
-
-
-def _sentence(cls: type[BaseModel], error: ValidationError) -> str:
-    """Says the first fault of a validation in one sentence, with the key's dotted name."""
-    first, *others = error.errors()
-    location = [str(part) for part in first["loc"]]
-    if others and location[-1] in _KNOB_TYPES:  # one fault per member of KnobValue
-        key = ".".join(location[:-1])
-        return f"The setting '{key}' must be true, false, a number or text, not {first['input']!r}."
-    key = ".".join(location)
-    if first["type"] == "extra_forbidden":
-        fields = _fields_at(cls, location[:-1])
-        return f"Unknown setting '{key}'; {did_you_mean(location[-1], fields)}"
-    if first["type"] == "missing":
-        return f"The setting '{key}' is required, but was not given."
-    hint = _HINTS.get(first["type"], "").format(key=key)
-    reason = first["msg"].removeprefix("Value error, ") + hint
-    if not location or first["type"] == "value_error":
-        return f"{reason}."
-    return f"The setting '{key}' cannot be {first['input']!r}: {reason}."
-
-
-def _fields_at(cls: type[BaseModel], location: list[str]) -> list[str]:
-    for part in location:
-        annotation = cls.model_fields[part].annotation
-        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
-            return []
-        cls = annotation
-    return list(cls.model_fields)

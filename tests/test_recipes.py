@@ -3,7 +3,7 @@
 import pytest
 
 from hsearch.errors import ConfigError
-from hsearch.recipes import _FOLDER, available_recipes, load_recipe
+from hsearch.recipes import _FOLDER, available_recipes, load_recipe, recipes_of
 from hsearch.spec import TrainingSpec
 from hsearch.yaml_file import read_yaml
 
@@ -20,6 +20,14 @@ def test_every_recipe_says_what_it_is_for(name):
     about = read_yaml(_FOLDER / f"{name}.yaml").content.get("about")
     assert isinstance(about, str)
     assert about.endswith(".")
+
+
+def test_the_recipes_of_a_method_lie_in_its_folder():
+    assert recipes_of("hpl") == {
+        "hpl/classic": "HPL's first evaluation protocol (ResNet-50, 512-d); needs a GPU."
+    }
+    assert list(recipes_of("proxy_nca")) == []  # those of proxy_nca_pp are not its own
+    assert len(recipes_of("proxy_nca_pp")) == 3
 
 
 def test_the_default_recipe_is_there():

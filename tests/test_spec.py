@@ -32,6 +32,7 @@ models = st.builds(
     weights=names,
     pooling=st.sampled_from(["avg", "max", "avg+max", "token"]),
     embedding_dim=st.integers(1, 4096),
+    frozen=st.just(("layer1", "patch_embed")) | st.just(()),
 )
 images = st.builds(
     ImageSpec,
@@ -45,6 +46,7 @@ images = st.builds(
 optimizers = st.builds(
     OptimizerSpec,
     lr=st.dictionaries(names, st.floats(0, 1e3), max_size=3).map(lambda d: {**d, "backbone": 1e-4}),
+    weight_decay=st.floats(0, 1) | st.just({"backbone": 0.1, "proxies": 0.0}),
     momentum=st.floats(0, 0.999),
     nesterov=st.booleans(),
     clip_norm=st.none() | positive,
@@ -52,6 +54,7 @@ optimizers = st.builds(
 schedules = st.builds(
     ScheduleSpec,
     epochs=st.integers(1, 1000),
+    iterations_per_epoch=st.none() | st.integers(1, 100),
     lr=st.sampled_from(["constant", "cosine", "step"]),
     patience=st.none() | st.integers(1, 99),
 )
@@ -111,6 +114,15 @@ def test_json_brings_back_the_same_result(job, score, loss):
     assert FoldResult.from_dict(json.loads(json.dumps(result.to_dict()))) == result
 
 
+def test_several_words_or_numbers_come_from_yaml_and_from_the_command_line():
+    for parts in ("layer1, layer2", ["layer1", "layer2"]):
+        model = ModelSpec.from_dict({"backbone": "x", "frozen": parts})
+        assert model.frozen == ("layer1", "layer2")
+    for milestones in (30, [30]):
+        values = {"lr": "milestones", "milestones": milestones}
+        assert ScheduleSpec.from_dict(values).milestones == (30,)
+
+
 @given(st.integers(0, 100), st.integers(0, 100))
 def test_the_digest_differs_exactly_when_a_value_does(left, right):
     first, second = (
@@ -140,7 +152,26 @@ def test_a_spec_is_frozen():
         ({"batch": {"size": True}}, "The setting 'batch.size' cannot be True: "),
         ({"batch": {"size": 0}}, "The setting 'batch.size' cannot be 0: "),
         ({"batch": {"size": 63}}, "`batch.size` must be a multiple of `batch.per_class`"),
-        ({"batch": {"sampler": "random"}}, "'m_per_class' or 'class_balanced'"),
+        (
+            {"batch": {"sampler": "hierarchical", "size": 68}},
+            "a multiple of twice `batch.per_class`",
+        ),
+        ({"batch": {"sampler": "random"}}, "'m_per_class', 'm_per_class_once', "),
+        (
+            {"optimizer": {"weight_decay": -0.1}},
+            "The setting 'optimizer.weight_decay' cannot be -0.1: ",
+        ),
+        (
+            {"optimizer": {"weight_decay": {"backbone": 0.1, "head": "x"}}},
+            "The setting 'optimizer.weight_decay.head' cannot be 'x': ",
+        ),
+        (
+            {"optimizer": {"weight_decay": {"head": 0.1}}},
+            "`optimizer.weight_decay` must name the group `backbone`.",
+        ),
+        ({"schedule": {"lr": "milestones"}}, "`schedule.milestones` must be given with "),
+        ({"schedule": {"milestones": [3]}}, "but got [3] with cosine"),
+        ({"model": {"frozen": [1]}}, "The setting 'model.frozen.0' cannot be 1: "),
         ({"model": {"backbone": None}}, "The setting 'model.backbone' cannot be None: "),
         (
             {"model": {"backbone_args": {"depth": [1]}}},

@@ -66,7 +66,7 @@ class _Page:
     groups: Mapping[str, float]
     knobs: tuple[_Knob, ...]
     start: "tuple[StartPoint, ...]"
-    recipes: tuple[str, ...]
+    recipes: Mapping[str, str]
 
 
 def _summary(method: str) -> tuple[str, str, str]:
@@ -82,7 +82,7 @@ def _summary(method: str) -> tuple[str, str, str]:
 
 def _page(method: str) -> _Page:
     from hsearch.methods import load_method
-    from hsearch.recipes import available_recipes
+    from hsearch.recipes import recipes_of
     from hsearch.search.space import load_space
 
     space = load_space(method)
@@ -91,7 +91,7 @@ def _page(method: str) -> _Page:
         groups=dict(load_method(method).groups),
         knobs=_knobs(space),
         start=space.start,
-        recipes=tuple(name for name in available_recipes() if name.startswith(method)),
+        recipes=recipes_of(method),
     )
 
 
@@ -138,7 +138,8 @@ def _show(page: _Page) -> None:
         values = ", ".join(f"{name}={value}" for name, value in point.values.items())
         click.echo(f"  {point.source}\n    {values}")
     if page.recipes:
-        click.echo(f"\nRecipes: {', '.join(page.recipes)}")
+        click.echo("\nIts recipes, for --recipe:")
+        print_table(["recipe", "about"], [[*recipe] for recipe in page.recipes.items()])
     click.echo(f"\nTry it: hsearch train --method {page.name} --data glyphs")
 
 

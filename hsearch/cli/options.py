@@ -27,7 +27,10 @@ def training_options(command: _Command) -> _Command:
             help="Even class-disjoint folds, or the Reality Check's own ranges.",
         ),
         click.option(
-            "--recipe", default="small", show_default=True, help="Named training settings."
+            "--recipe",
+            default="small",
+            show_default=True,
+            help="Named training settings: small, mlrc, or one that `hsearch methods NAME` lists.",
         ),
         click.option(
             "--set",

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hsearch.data.pixels import Pixels
-from hsearch.data.samplers import draw_epoch
+from hsearch.data.samplers import check_batches, draw_epoch
 from hsearch.data.transforms import draw_crops, eval_image, train_image
 from hsearch.distributed import rank, world_size
 from hsearch.errors import ConfigError
@@ -46,7 +46,7 @@ class TrainingBatches:
     Attributes:
         pixels: Where images come from.
         rows: (N,) rows of the training images.
-        classes: (N,) what the sampler balances.
+        paths: (N, L) their label paths, by which the sampler draws.
         labels: (N, L) their label paths, or (N, C) multi-hot.
         image: How to augment.
         batch: How to sample.
@@ -56,7 +56,7 @@ class TrainingBatches:
 
     pixels: Pixels
     rows: IntArray
-    classes: IntArray
+    paths: IntArray
     labels: Tensor
     image: ImageSpec
     batch: BatchSpec
@@ -69,23 +69,17 @@ class TrainingBatches:
                 "`batch.size` must be a multiple of the number of workers, so that every one gets "
                 f"an equal part, but got {self.batch.size} and {world_size()}."
             )
-        if self.batch.size > len(self.rows):
-            raise ConfigError(
-                f"`batch.size` must not exceed the {len(self.rows)} training images of the fold, "
-                f"but got {self.batch.size}."
-            )
+        check_batches(self.paths, self.batch)
 
-    def epoch(self, epoch: int, iterations: int) -> Iterator[Batch]:
-        """Yields the batches of one epoch."""
+    def epoch(self, epoch: int, iterations: int | None) -> "Epoch":
+        """Returns the batches of one epoch; without a number of them an epoch of the sampler."""
         order = draw_epoch(
-            self.classes, self.batch, seed=self.seed, epoch=epoch, iterations=iterations
+            self.paths, self.batch, seed=self.seed, epoch=epoch, iterations=iterations
         )
-        plans = (self._plan(chosen, epoch, i) for i, chosen in enumerate(order))
-        for chosen, images in _prepare_ahead(zip(order, plans, strict=True)):
-            yield Batch(images, self.labels[torch.from_numpy(np.tile(chosen, self.views))])
+        return Epoch(self, epoch, order)
 
-    def _plan(self, chosen: IntArray, epoch: int, iteration: int) -> list[Callable[[], Tensor]]:
-        """What this rank has to do for one batch: draws for the whole batch, its own part done."""
+    def plan(self, chosen: IntArray, epoch: int, iteration: int) -> list[Callable[[], Tensor]]:
+        """Returns this rank's work for one batch; its draws are those of the whole batch."""
         rows = np.tile(self.rows[chosen], self.views)
         rng = rng_for(self.seed, "augmentation", epoch, iteration)
         crops = draw_crops(rng, *self.pixels.sizes(rows), self.image)
@@ -96,6 +90,30 @@ class TrainingBatches:
             return train_image(pixels, crops, position, self.image.crop)
 
         return [partial(one, int(position)) for position in part]
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """The batches of one epoch, prepared while they are iterated over.
+
+    Attributes:
+        batches: Of the job.
+        number: Of the epoch.
+        order: (iterations, B) which images form each batch.
+    """
+
+    batches: TrainingBatches
+    number: int
+    order: IntArray
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def __iter__(self) -> Iterator[Batch]:
+        labels, views = self.batches.labels, self.batches.views
+        plans = (self.batches.plan(row, self.number, i) for i, row in enumerate(self.order))
+        for row, images in _prepare_ahead(zip(self.order, plans, strict=True)):
+            yield Batch(images, labels[torch.from_numpy(np.tile(row, views))])
 
 
 def evaluation_batches(

@@ -36,14 +36,15 @@ def draw_crops(
 
     A crop takes a uniform share of the area (`image.scale`) at a log-uniform aspect ratio
     (`image.ratio`), lies anywhere inside the image, and is drawn anew up to ten times where it
-    would not fit; then it is the largest centred one of an allowed ratio. The generator always
-    gives the same count of numbers, so the next draw never depends on the sizes.
+    would not fit; then it is the largest centred one of an allowed ratio. Squeezed crops have the
+    same share of every height and width instead, and the aspect ratio of their image. The generator
+    always gives the same count of numbers, so the next draw never depends on the sizes.
 
     Args:
         rng: Equal on all ranks, with the sizes of the global batch, so that all draw the same.
         heights: (B,) of the images.
         widths: (B,) of the images.
-        image: Its `scale`, `ratio` and `flip` are used.
+        image: Its `cropping`, `scale`, `ratio` and `flip` are used.
     """
     tall, wide = np.asarray(heights, dtype=np.int64), np.asarray(widths, dtype=np.int64)
     count = len(tall)
@@ -53,6 +54,10 @@ def draw_crops(
     place_y, place_x, mirror = rng.random((3, count))
     width = np.round(np.sqrt(area * ratio)).astype(np.int64)
     height = np.round(np.sqrt(area / ratio)).astype(np.int64)
+    if image.cropping == "squeezed":
+        share = np.full((_TRIES, 1), image.crop / image.resize)
+        width = np.maximum(1, np.round(share * wide)).astype(np.int64)
+        height = np.maximum(1, np.round(share * tall)).astype(np.int64)
     fits = (width > 0) & (width <= wide) & (height > 0) & (height <= tall)
     chosen = fits.argmax(axis=0), np.arange(count)
     centred_height, centred_width = _largest(tall, wide, image.ratio)

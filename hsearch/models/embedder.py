@@ -1,11 +1,13 @@
 """Backbone, pooling and head as one network, with its batch-norm policy."""
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from hsearch.distributed import all_reduce_sum, world_size
-from hsearch.errors import ConfigError
+from hsearch.errors import ConfigError, did_you_mean
 from hsearch.models.backbone import build_backbone
 from hsearch.models.heads import build_head, pool
 from hsearch.models.weights import first_line
@@ -35,6 +37,8 @@ class Embedder(nn.Module):
         self.batch_norm = spec.batch_norm
         if spec.batch_norm == "synchronised":
             synchronise_batch_norm(self.backbone)
+        self.frozen = _parts(self.backbone.network, spec.frozen)
+        self.train_backbone(True)
 
     def forward(self, images: Tensor) -> Tensor:
         """Maps (B, 3, H, W) to (B, embedding_dim), or to (B, C, h, w) with features `map`."""
@@ -49,6 +53,11 @@ class Embedder(nn.Module):
                 if isinstance(module, _BatchNorm):
                     module.eval()
         return self
+
+    def train_backbone(self, trained: bool) -> None:
+        """Lets gradients reach the backbone, but for its frozen parts, or keeps them away."""
+        for name, parameter in self.backbone.network.named_parameters():
+            parameter.requires_grad_(trained and name not in self.frozen)
 
     def feature_shape(self, image_size: int) -> tuple[int, ...]:
         """Returns the shape of one item of the output for square images of that size."""
@@ -65,6 +74,22 @@ class Embedder(nn.Module):
             ) from error
         self.train(was_training)
         return tuple(output.shape[1:])
+
+
+def _parts(network: nn.Module, prefixes: Iterable[str]) -> frozenset[str]:
+    """Names of the parameters that lie in one of the parts."""
+    names = [name for name, _ in network.named_parameters()]
+    found: set[str] = set()
+    for prefix in prefixes:
+        inside = {name for name in names if f"{name}.".startswith(f"{prefix}.")}
+        if not inside:
+            parts = {name.partition(".")[0] for name in names}
+            raise ConfigError(
+                f"`model.frozen` names '{prefix}', which the backbone does not have; "
+                f"{did_you_mean(prefix, parts)}"
+            )
+        found |= inside
+    return frozenset(found)
 
 
 def synchronise_batch_norm(network: nn.Module) -> None:

@@ -23,9 +23,9 @@ def build_head(spec: ModelSpec, num_features: int, seed: int) -> nn.Module:
 
     Random weights follow from the seed alone.
     """
-    if spec.head == "none" and spec.embedding_dim != num_features:
+    if spec.head in ("none", "layernorm") and spec.embedding_dim != num_features:
         raise ConfigError(
-            f"`model.head: none` keeps the backbone's {num_features} features, so "
+            f"`model.head: {spec.head}` keeps the backbone's {num_features} features, so "
             f"`model.embedding_dim` must be {num_features}, but got {spec.embedding_dim}."
         )
     with torch.random.fork_rng(devices=[]):
@@ -39,13 +39,16 @@ def build_head(spec: ModelSpec, num_features: int, seed: int) -> nn.Module:
 
 def _layers(spec: ModelSpec, width: int) -> nn.Sequential:
     linear = nn.Linear(width, spec.embedding_dim)
+    norm = nn.LayerNorm(width, elementwise_affine=False)
     match spec.head:
         case "none":
             return nn.Sequential()
+        case "layernorm":
+            return nn.Sequential(norm)
         case "linear":
             return nn.Sequential(linear)
         case "layernorm-linear":
-            return nn.Sequential(nn.LayerNorm(width, elementwise_affine=False), linear)
+            return nn.Sequential(norm, linear)
         case "mlp":
             return nn.Sequential(nn.Linear(width, width), nn.ReLU(), linear)
 

@@ -16,6 +16,12 @@ def available_recipes() -> list[str]:
     return sorted(path.relative_to(_FOLDER).with_suffix("").as_posix() for path in files)
 
 
+def recipes_of(method: str) -> dict[str, str]:
+    """Returns what each recipe in the method's folder is for, by name."""
+    names = [name for name in available_recipes() if name.startswith(f"{method}/")]
+    return {name: str(read_yaml(_FOLDER / f"{name}.yaml").content["about"]) for name in names}
+
+
 def load_recipe(name: str, overrides: Mapping[str, Value] | None = None) -> TrainingSpec:
     """Returns the recipe with single values overridden.
 

@@ -71,10 +71,11 @@ def _of_field(key: str, field: FieldInfo, groups: list[str]) -> dict[str, Search
 
 
 def _scalar_type(annotation: object) -> type[bool] | type[int] | type[float] | type[str] | None:
-    """The plain type behind `Annotated`, `Literal` and `| None`; null for anything else."""
+    """The plain type behind `Annotated`, `Literal`, `| None` and `| dict`; null for others."""
     origin = get_origin(annotation)
     if origin in (Union, types.UnionType):
-        kinds = [arg for arg in get_args(annotation) if arg is not type(None)]
+        others = [arg for arg in get_args(annotation) if arg is not type(None)]
+        kinds = [arg for arg in others if get_origin(arg) is not dict]
         return _scalar_type(kinds[0]) if len(kinds) == 1 else None
     if origin is Annotated:
         return _scalar_type(get_args(annotation)[0])

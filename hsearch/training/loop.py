@@ -78,6 +78,7 @@ class _Run:
     optimizer: Optimizer
     device: torch.device
     history: list[EpochRecord] = field(default_factory=list)
+    steps: int = 0
 
     @classmethod
     def start(cls, job: FoldJob, folder: RunFolder) -> "_Run":
@@ -95,6 +96,7 @@ class _Run:
         if distributed.share_object(self.folder.last.exists()):
             notes = load_checkpoint(self.folder.last, self.step, self.optimizer)
             self.history = [EpochRecord.from_dict(record) for record in notes["history"]]
+            self.steps = notes["steps"]
             self._keep_best()
 
     def untrained(self) -> EpochRecord:
@@ -111,12 +113,12 @@ class _Run:
 
     def train_epoch(self, epoch: int, report: Report) -> EpochRecord:
         schedule = self.job.training.schedule
-        began = time.perf_counter()
+        began, before = time.perf_counter(), self.steps
         loss = self._optimise(epoch, report)
         trained = time.perf_counter() - began
         due = epoch % schedule.eval_every == 0 or epoch == schedule.epochs
         metrics = self.validate() if due else None
-        images = schedule.iterations_per_epoch * self.job.training.batch.size
+        images = (self.steps - before) * self.job.training.batch.size
         return EpochRecord(
             epoch=epoch,
             loss=loss,
@@ -131,23 +133,24 @@ class _Run:
         job, schedule = self.job, self.job.training.schedule
         # What the network itself draws (dropout) follows from the epoch, so nothing needs saving.
         torch.manual_seed(seed_for(job.seed, "network", job.fold, epoch, distributed.rank()))
-        self.step.embedder.backbone.requires_grad_(epoch > schedule.warmup_epochs)
+        self.step.embedder.train_backbone(epoch > schedule.warmup_epochs)
         self.step.train()
         network = _wrapped(self.step)
         losses = []
-        total = schedule.iterations_per_epoch
-        for done, batch in enumerate(self.batches.epoch(epoch, total), start=1):
-            iteration = (epoch - 1) * total + done
-            set_learning_rates(self.optimizer, lr_factor(schedule, iteration - 1))
+        batches = self.batches.epoch(epoch, schedule.iterations_per_epoch)
+        total = len(batches)
+        for done, batch in enumerate(batches):
+            set_learning_rates(self.optimizer, lr_factor(schedule, epoch - 1 + done / total))
             images = normalise(self._to_device(batch.images), job.training.image)
             loss = network(images, self._to_device(batch.labels))
             self.optimizer.zero_grad(set_to_none=True)
             loss.backward()
             clip_gradients(job.training.optimizer, self.step.parameters())
             self.optimizer.step()
-            forget_moments(self.optimizer, self.step.method.step(iteration))
+            self.steps += 1
+            forget_moments(self.optimizer, self.step.method.step(self.steps))
             losses.append(loss.detach())
-            report.iteration(epoch, done, total)
+            report.iteration(epoch, done + 1, total)
         distributed.broadcast_from_first(self.step)  # per-rank batch-norm statistics
         return _sane_mean(losses, epoch)
 
@@ -179,7 +182,7 @@ class _Run:
         """Keeps an epoch: its record, its checkpoint, and its weights if it is the best."""
         self.history.append(record)
         if distributed.rank() == 0:
-            notes = {"history": [past.to_dict() for past in self.history]}
+            notes = {"history": [past.to_dict() for past in self.history], "steps": self.steps}
             save_checkpoint(self.folder.last, self.step, self.optimizer, notes)
             self._keep_best()
             report.epoch(record)

@@ -16,34 +16,33 @@ from hsearch.spec import OptimizerSpec, ScheduleSpec
 def build_optimizer(spec: OptimizerSpec, embedder: Embedder, method: Method) -> Optimizer:
     """Returns the optimiser with one parameter group per name: backbone, head, and the method's.
 
-    Each group carries its `name` and its `base_lr`, the rate before the schedule.
+    Each group carries its `name`, its weight decay and its `base_lr`, the rate before the schedule.
     """
     groups = {"backbone": list(embedder.backbone.parameters())}
     groups["head"] = [] if embedder.head is None else list(embedder.head.parameters())
     for name, parameters in method.parameter_groups().items():
         groups.setdefault(name, []).extend(parameters)
-    rates = learning_rates(spec, type(method))
+    rates, decays = learning_rates(spec, type(method)), weight_decays(spec, type(method))
     arguments = [
-        {"params": parameters, "name": name, "lr": rates[name], "base_lr": rates[name]}
+        {
+            "params": parameters,
+            "name": name,
+            "lr": rates[name],
+            "base_lr": rates[name],
+            "weight_decay": decays[name],
+        }
         for name, parameters in groups.items()
         if parameters
     ]
     match spec.name:
         case "adam":
-            return torch.optim.Adam(arguments, eps=spec.eps, weight_decay=spec.weight_decay)
+            return torch.optim.Adam(arguments, eps=spec.eps)
         case "adamw":
-            return torch.optim.AdamW(arguments, eps=spec.eps, weight_decay=spec.weight_decay)
+            return torch.optim.AdamW(arguments, eps=spec.eps)
         case "rmsprop":
-            return torch.optim.RMSprop(
-                arguments, eps=spec.eps, weight_decay=spec.weight_decay, momentum=spec.momentum
-            )
+            return torch.optim.RMSprop(arguments, eps=spec.eps, momentum=spec.momentum)
         case "sgd":
-            return torch.optim.SGD(
-                arguments,
-                weight_decay=spec.weight_decay,
-                momentum=spec.momentum,
-                nesterov=spec.nesterov,
-            )
+            return torch.optim.SGD(arguments, momentum=spec.momentum, nesterov=spec.nesterov)
 
 
 def learning_rates(spec: OptimizerSpec, method: type[Method]) -> dict[str, float]:
@@ -52,28 +51,57 @@ def learning_rates(spec: OptimizerSpec, method: type[Method]) -> dict[str, float
     `head` falls back on `backbone`, a method's group on `backbone` times its published factor.
     Rates of groups that only other methods have are not used: recipes serve all methods.
     """
+    _check_groups("lr", spec.lr)
     base = spec.lr["backbone"]
-    known = {"backbone", "head"}.union(*(load_method(name).groups for name in available_methods()))
-    for name in spec.lr:
-        if name not in known:
-            raise ConfigError(f"Unknown group 'optimizer.lr.{name}'; {did_you_mean(name, known)}")
     rates = {"backbone": base, "head": base}
     rates |= {name: base * factor for name, factor in method.groups.items()}
     return {name: spec.lr.get(name, rate) for name, rate in rates.items()}
 
 
-def lr_factor(schedule: ScheduleSpec, iteration: int) -> float:
-    """Returns the factor of all learning rates at an iteration, counted from 0 over all epochs."""
-    warmup = schedule.warmup_epochs * schedule.iterations_per_epoch
-    done = max(0, iteration - warmup)
-    if schedule.lr == "cosine":
-        total = max(1, schedule.epochs * schedule.iterations_per_epoch - warmup)
-        cosine = 0.5 * (1 + math.cos(math.pi * min(1.0, done / total)))
-        return schedule.final_factor + (1 - schedule.final_factor) * cosine
-    if schedule.lr == "step":
-        epochs = done // schedule.iterations_per_epoch
-        return float(schedule.step_factor ** (epochs // schedule.step_epochs))
-    return 1.0
+def weight_decays(spec: OptimizerSpec, method: type[Method]) -> dict[str, float]:
+    """Returns the weight decay of every group of a job; all fall back on `backbone`."""
+    given = spec.weight_decay
+    if not isinstance(given, dict):
+        given = {"backbone": given}
+    _check_groups("weight_decay", given)
+    return {
+        name: given.get(name, given["backbone"]) for name in ("backbone", "head", *method.groups)
+    }
+
+
+def _check_groups(setting: str, given: Iterable[str]) -> None:
+    known = {"backbone", "head"}.union(*(load_method(name).groups for name in available_methods()))
+    for name in given:
+        if name not in known:
+            raise ConfigError(
+                f"Unknown group 'optimizer.{setting}.{name}'; {did_you_mean(name, known)}"
+            )
+
+
+def lr_factor(schedule: ScheduleSpec, epochs: float) -> float:
+    """Returns the factor of all learning rates after so many epochs, the running one in part."""
+    rise = schedule.rate_warmup_epochs
+    if epochs < rise:
+        first = schedule.rate_warmup_from
+        return first + (_decay(schedule, rise) - first) * epochs / rise
+    return _decay(schedule, epochs)
+
+
+def _decay(schedule: ScheduleSpec, epochs: float) -> float:
+    waiting = 0 if schedule.warmup_counts else schedule.warmup_epochs
+    done = max(0.0, epochs - waiting)
+    match schedule.lr:
+        case "constant":
+            return 1.0
+        case "cosine":
+            share = min(1.0, done / max(1, schedule.epochs - waiting))
+            cosine = 0.5 * (1 + math.cos(math.pi * share))
+            return schedule.final_factor + (1 - schedule.final_factor) * cosine
+        case "step":
+            steps = int(done) // schedule.step_epochs
+        case "milestones":
+            steps = sum(done >= milestone for milestone in schedule.milestones)
+    return float(schedule.step_factor**steps)
 
 
 def set_learning_rates(optimizer: Optimizer, factor: float) -> None:

@@ -21,7 +21,7 @@ from hsearch.spec import (
     ScheduleSpec,
     Spec,
 )
-from hsearch.training.optimizer import learning_rates
+from hsearch.training.optimizer import learning_rates, weight_decays
 from hsearch.yaml_file import Scalar, Value
 
 SECTIONS = ("method", "model", "image", "batch", "optimizer", "schedule")
@@ -57,6 +57,7 @@ def resolve_job(
     checked = check_knobs(method, knobs)
     training = load_recipe(recipe, {k: v for k, v in settings.items() if not _is_knob(k)})
     rates = learning_rates(training.optimizer, kind)
+    weight_decays(training.optimizer, kind)  # refuses unknown groups
     for key in settings:
         group = key.removeprefix("optimizer.lr.")
         if group != key and group not in rates:

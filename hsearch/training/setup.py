@@ -96,7 +96,7 @@ def build_batches(job: FoldJob, data: FoldData, views: int) -> TrainingBatches:
     return TrainingBatches(
         data.pixels,
         data.train_rows,
-        data.train_labels[:, -1],
+        data.train_labels,
         torch.from_numpy(data.train_labels),
         job.training.image,
         job.training.batch,

@@ -62,6 +62,7 @@ def test_one_method_as_text_tells_ranges_conditions_and_sources():
     assert any(line.startswith("method.base proxy_anchor | proxy_nca The loss") for line in lines)
     assert any("learns 100 times as fast as the backbone" in line for line in lines)
     assert any("supplement figure 2 (Cars-196" in line for line in lines)
+    assert any(line.startswith("hpl/classic HPL's first evaluation protocol") for line in lines)
 
 
 def test_an_unknown_method_is_one_sentence_with_the_nearest():

@@ -23,7 +23,7 @@ def training_batches(store, pixels, views=1, seed=3, labels=None):
     paths = torch.from_numpy(store.hierarchy.paths[store.classes[rows]])
     labels = paths if labels is None else labels
     batch = BatchSpec(size=16)
-    return TrainingBatches(pixels, rows, store.classes[rows], labels, IMAGE, batch, seed, views)
+    return TrainingBatches(pixels, rows, paths.numpy(), labels, IMAGE, batch, seed, views)
 
 
 def test_training_batches_have_images_and_the_labels_of_the_drawn_classes(toy_store, pixels):
@@ -57,6 +57,23 @@ def test_same_seed_same_batches_other_epoch_other_batches(toy_store, pixels):
     assert not torch.equal(first, other)
 
 
+def test_ranks_prepare_parts_of_the_same_batch(toy_store, pixels, monkeypatch):
+    (whole,) = training_batches(toy_store, pixels, views=2).epoch(1, 1)
+    monkeypatch.setattr("hsearch.data.batches.world_size", lambda: 4)
+    parts = []
+    for rank in range(4):
+        monkeypatch.setattr("hsearch.data.batches.rank", lambda rank=rank: rank)
+        (batch,) = training_batches(toy_store, pixels, views=2).epoch(1, 1)
+        assert torch.equal(batch.labels, whole.labels)
+        parts.append(batch.images.reshape(2, 4, 3, 12, 12))
+    assert torch.equal(torch.cat(parts, dim=1).flatten(0, 1), whole.images)
+
+
+def test_an_epoch_of_the_sampler_has_its_own_length(toy_store, pixels):
+    epoch = training_batches(toy_store, pixels).epoch(1, None)
+    assert len(epoch) == len(list(epoch)) == 8 * 6 // 16
+
+
 def test_multi_hot_labels_pass_through(toy_store, pixels):
     rows = toy_store.rows(np.arange(8))
     multi_hot = torch.from_numpy(np.eye(8, dtype=np.int64)[toy_store.classes[rows]])
@@ -72,9 +89,7 @@ def test_batch_larger_than_the_data_is_refused(toy_store, pixels):
     rows = toy_store.rows([0, 1])
     labels = torch.zeros(len(rows), 1, dtype=torch.long)
     with pytest.raises(ConfigError, match="must not exceed the 12 training images"):
-        TrainingBatches(
-            pixels, rows, toy_store.classes[rows], labels, IMAGE, BatchSpec(size=16), seed=0
-        )
+        TrainingBatches(pixels, rows, labels.numpy(), labels, IMAGE, BatchSpec(size=16), seed=0)
 
 
 def test_evaluation_batches_keep_the_order_of_the_rows(toy_store, pixels):

@@ -35,6 +35,16 @@ def test_crops_lie_inside_their_images(sizes, scale, seed):
     assert (crops.left + crops.width <= widths).all()
 
 
+def test_squeezed_crops_are_cuts_of_the_image_as_a_square():
+    image = ImageSpec(resize=256, crop=224, cropping="squeezed")
+    heights, widths = np.full(4000, 256), np.full(4000, 384)
+    crops = draw_crops(np.random.default_rng(0), heights, widths, image)
+    assert set(crops.height) == {224}
+    assert set(crops.width) == {336}
+    assert set(crops.top) == set(range(33))
+    assert set(crops.left) == set(range(49))
+
+
 def test_crops_are_distributed_as_torchvision_draws_them():
     image, count = ImageSpec(scale=(0.16, 1.0)), 20_000
     rng = np.random.default_rng(0)

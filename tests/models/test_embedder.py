@@ -47,6 +47,34 @@ def test_feature_shape_is_that_of_the_output(values, features, shape):
     assert embedder(torch.rand(3, 3, 64, 64)).shape == (3, *shape)
 
 
+def trained(embedder):
+    parts = embedder.backbone.network.named_parameters()
+    return {name.split(".")[0] for name, parameter in parts if parameter.requires_grad}
+
+
+def test_frozen_parts_stay_frozen_when_the_rest_is_trained():
+    assert trained(Embedder(spec(), seed=0)) == {
+        *("conv1", "bn1", "layer1", "layer2", "layer3", "layer4")
+    }
+    embedder = Embedder(spec(frozen=("conv1", "bn1", "layer1")), seed=0)
+    assert trained(embedder) == {"layer2", "layer3", "layer4"}
+    embedder.train_backbone(False)
+    assert trained(embedder) == set()
+    embedder.train_backbone(True)
+    assert trained(embedder) == {"layer2", "layer3", "layer4"}
+    assert all(p.requires_grad for n, p in embedder.named_parameters() if n.startswith("head."))
+    inner = Embedder(spec(frozen=("layer1.0.conv1",)), seed=0)
+    assert not inner.backbone.network.layer1[0].conv1.weight.requires_grad
+    assert inner.backbone.network.layer1[0].conv2.weight.requires_grad
+
+
+def test_a_frozen_part_that_is_not_there_is_named_with_the_nearest():
+    with pytest.raises(ConfigError, match="names 'layer', which the backbone does not have; valid"):
+        Embedder(spec(frozen=("layer",)), seed=0)
+    with pytest.raises(ConfigError, match="Did you mean 'layer1'"):
+        Embedder(spec(frozen=("layer11",)), seed=0)
+
+
 def test_an_impossible_image_size_ends_in_a_sentence():
     with pytest.raises(ConfigError, match=r"cannot take images of 96 pixels .*img_size"):
         Embedder(spec(backbone="test_vit", backbone_args=FIXED), seed=0).feature_shape(96)

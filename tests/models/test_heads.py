@@ -54,6 +54,14 @@ def test_no_head_keeps_the_features():
         build_head(spec(head="none"), 12, seed=0)
 
 
+def test_a_layer_norm_alone_keeps_the_width():
+    features = torch.randn(3, 12)
+    head = build_head(spec(head="layernorm", embedding_dim=12), 12, seed=0)
+    torch.testing.assert_close(head(features), nn.functional.layer_norm(features, (12,)))
+    with pytest.raises(ConfigError, match=r"`model.head: layernorm` keeps"):
+        build_head(spec(head="layernorm"), 12, seed=0)
+
+
 def weight(**values):
     head = build_head(spec(embedding_dim=64, **values), 256, seed=4)
     layer = [layer for layer in head.children() if isinstance(layer, nn.Linear)][-1]

@@ -22,6 +22,7 @@ def test_a_recipes_scalars_can_be_searched_and_nothing_else():
     settings = searchable_settings("hpl")
     kinds = {name: setting.type for name, setting in settings.items()}
     assert kinds["schedule.patience"] is int  # optional
+    assert kinds["optimizer.weight_decay"] is float  # one number for all groups
     assert kinds["model.pooling"] is str  # a Literal
     assert kinds["image.range_max"] is int  # a Literal of numbers
     assert kinds["optimizer.nesterov"] is bool

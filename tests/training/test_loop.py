@@ -108,6 +108,38 @@ def test_killed_and_resumed_equals_uninterrupted(finished, tmp_path, epoch, iter
     assert outcome(broken) == outcome(path)
 
 
+def test_epochs_of_the_samplers_own_length_resume_with_the_right_count_of_steps(toy_job, tmp_path):
+    settings = {"method__update_period": 4, "batch__sampler": "m_per_class_once"}
+    job = toy_job(
+        "hpl", **settings, batch__size=12, schedule__epochs=3, schedule__iterations_per_epoch=None
+    )
+    recorder = Recorder()
+    train_locally(job, recorder, tmp_path / "whole")
+    assert recorder.iterations % 3 == 0
+    assert (recorder.iterations // 3) % 4 != 0  # else a count from 0 would not be noticed
+    assert run_killed(job, tmp_path / "broken", 2, 1) == -signal.SIGKILL
+    train_locally(job, Report(), tmp_path / "broken")
+    assert outcome(tmp_path / "broken") == outcome(tmp_path / "whole")
+
+
+def test_frozen_parts_keep_their_weights_also_after_the_warm_up(toy_job, tmp_path):
+    job = toy_job("hpl", model__frozen="conv1,layer1", schedule__warmup_epochs=1)
+    trained = {}
+    for epochs in (1, 2):
+        other = job.training.schedule.model_copy(update={"epochs": epochs})
+        training = job.training.model_copy(update={"schedule": other})
+        path = tmp_path / str(epochs)
+        train_locally(job.model_copy(update={"training": training}), Report(), path)
+        trained[epochs] = load_file(path / "last.safetensors")
+    moved = {
+        name.split(".")[4]
+        for name, tensor in trained[1].items()
+        if name.startswith("model.embedder.backbone.network.") and name.endswith("weight")
+        if not tensor.equal(trained[2][name])
+    }
+    assert moved == {"bn1", "layer2", "layer3", "layer4"}
+
+
 def test_killed_while_a_checkpoint_is_written(finished, tmp_path):
     """A torn temporary file beside whole checkpoints does no harm."""
     job, path, _, _ = finished

@@ -16,6 +16,7 @@ from hsearch.training.optimizer import (
     learning_rates,
     lr_factor,
     set_learning_rates,
+    weight_decays,
 )
 from hsearch.training.setup import build_step, load_fold
 
@@ -51,11 +52,27 @@ def test_unknown_group_is_refused_with_the_nearest_name():
         learning_rates(OptimizerSpec(lr={"backbone": 1.0, "proxis": 1.0}), load_method("hpl"))
 
 
-def test_constant_step_and_cosine_schedules():
-    def factors(**settings):
-        schedule = ScheduleSpec(epochs=4, iterations_per_epoch=2, **settings)
-        return [lr_factor(schedule, iteration) for iteration in range(8)]
+def test_weight_decay_for_all_groups_or_by_group(step):
+    def decays(value):
+        spec = OptimizerSpec(lr={"backbone": 0.1}, weight_decay=value)
+        optimizer = build_optimizer(spec, step.embedder, step.method)
+        found = {group["name"]: group["weight_decay"] for group in optimizer.param_groups}
+        assert found == weight_decays(spec, type(step.method))
+        return found
 
+    assert decays(0.3) == {"backbone": 0.3, "head": 0.3, "proxies": 0.3}
+    by_group = {"backbone": 0.3, "proxies": 0.0}
+    assert decays(by_group) == {"backbone": 0.3, "head": 0.3, "proxies": 0.0}
+    with pytest.raises(ConfigError, match=r"Unknown group 'optimizer.weight_decay.proxis'"):
+        decays({"backbone": 0.3, "proxis": 0.0})
+
+
+def factors(epochs=4, parts=2, **settings):
+    schedule = ScheduleSpec(epochs=epochs, **settings)
+    return [lr_factor(schedule, part / parts) for part in range(epochs * parts)]
+
+
+def test_constant_step_and_cosine_schedules():
     assert factors() == [1.0] * 8
     assert factors(lr="step", step_epochs=2, step_factor=0.5) == [1.0] * 4 + [0.5] * 4
     cosine = [0.5 * (1 + math.cos(math.pi * i / 8)) for i in range(8)]
@@ -63,6 +80,24 @@ def test_constant_step_and_cosine_schedules():
     shifted = [0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * i / 6)) for i in range(6)]
     with_warmup = factors(lr="cosine", final_factor=0.1, warmup_epochs=1)
     assert with_warmup == pytest.approx([1.0, 1.0, *shifted])
+
+
+def test_milestones():
+    found = factors(lr="milestones", milestones=(1, 3), step_factor=0.1)
+    assert found == pytest.approx([1.0] * 2 + [0.1] * 4 + [0.01] * 2)
+
+
+def test_a_schedule_counts_from_the_end_of_the_warm_up_or_from_its_start():
+    step = {"lr": "step", "step_epochs": 1, "step_factor": 0.5, "warmup_epochs": 2}
+    assert factors(parts=1, **step) == [1.0, 1.0, 1.0, 0.5]
+    assert factors(parts=1, warmup_counts=True, **step) == [1.0, 0.5, 0.25, 0.125]
+
+
+def test_rates_rise_linearly_to_where_the_schedule_is_then():
+    rise = {"rate_warmup_epochs": 2, "rate_warmup_from": 0.02}
+    assert factors(parts=1, **rise) == pytest.approx([0.02, 0.51, 1.0, 1.0])
+    cosine = factors(parts=1, lr="cosine", **rise)
+    assert cosine == pytest.approx([0.02, 0.26, 0.5, 0.5 * (1 + math.cos(0.75 * math.pi))])
 
 
 def test_set_learning_rates_scales_every_group(step):
