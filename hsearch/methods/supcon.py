@@ -5,7 +5,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from hsearch.geometry import cosine_similarities
+from hsearch.geometry import l2_normalise
 from hsearch.methods._base import Method, Setting, require
 
 BASE_TEMPERATURE = 0.07
@@ -23,16 +23,15 @@ def contrastive_terms(
         positives: (N, N) whether j is a positive of i; the diagonal does not count.
         temperature: > 0.
     """
-    itself = torch.eye(len(cosines), dtype=torch.bool, device=cosines.device)
-    positives = positives & ~itself
+    positives = positives.clone().fill_diagonal_(False)
+    counts = positives.sum(dim=1)
+    found = counts > 0
+    pull = (cosines * positives).sum(dim=1) / counts.clamp_min(1)
     logits = cosines / temperature
     # Not -inf: the only row of a batch of one would have no finite gradient.
-    others = logits.masked_fill(itself, torch.finfo(logits.dtype).min)
-    counts = positives.sum(dim=1)
-    pull = (logits * positives).sum(dim=1) / counts.clamp_min(1)
-    found = counts > 0
-    terms = torch.where(found, torch.logsumexp(others, dim=1) - pull, 0.0)
-    return terms, found
+    logits.diagonal().fill_(torch.finfo(logits.dtype).min)
+    terms = torch.logsumexp(logits, dim=1) - pull / temperature
+    return torch.where(found, terms, 0.0), found
 
 
 def supcon_loss(
@@ -53,7 +52,8 @@ def supcon_loss(
         base_temperature: > 0; only scales the loss.
     """
     positives = classes[:, None] == classes[None, :]
-    cosines = cosine_similarities(embeddings, embeddings)
+    unit = l2_normalise(embeddings)
+    cosines = unit @ unit.T
     terms, _ = contrastive_terms(cosines, positives, temperature=temperature)
     return temperature / base_temperature * terms.mean()
 

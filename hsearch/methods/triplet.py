@@ -1,5 +1,6 @@
 """Triplet loss: an anchor's positive must be nearer than its negative by a margin."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -7,12 +8,15 @@ from torch import Tensor
 
 from hsearch.geometry import cosine_similarities, l2_normalise
 from hsearch.methods._base import Method, Setting, require
+from hsearch.methods._levels import Levels, labels_by_level
 
 Variant = Literal["semihard", "suprank_semihard", "suprank_all"]
 
 
-def triplet_loss(embeddings: Tensor, labels: Tensor, *, variant: Variant, margin: float) -> Tensor:
-    """Returns the sum over the columns of `labels` of the mean violation.
+def triplet_loss(
+    embeddings: Tensor, labellings: Sequence[Tensor], *, variant: Variant, margin: float
+) -> Tensor:
+    """Returns the sum over the labellings of the mean violation.
 
     A triplet (anchor, positive, negative) violates by d_ap - d_an + margin > 0; the mean is over
     the violating ones of the considered triplets, 0 if there are none. d is
@@ -26,7 +30,7 @@ def triplet_loss(embeddings: Tensor, labels: Tensor, *, variant: Variant, margin
 
     Args:
         embeddings: (B, D), of any norm.
-        labels: (B, L) ids; every column is a labelling of its own.
+        labellings: (B,) ids each; one, or one per level.
         variant: Distance and choice of triplets.
         margin: > 0.
     """
@@ -36,7 +40,7 @@ def triplet_loss(embeddings: Tensor, labels: Tensor, *, variant: Variant, margin
     else:
         distances = -cosine_similarities(embeddings, embeddings)
     total = embeddings.new_zeros(())
-    for classes in labels.unbind(dim=1):
+    for classes in labellings:
         same = classes[:, None] == classes[None, :]
         positives = same.clone().fill_diagonal_(False)
         if variant == "suprank_semihard":
@@ -103,14 +107,15 @@ class Loss(Method):
         *,
         variant: Variant = "semihard",
         margin: float = 0.1,
-        levels: Literal["fine", "all"] = "fine",
+        levels: Levels = "fine",
     ) -> None:
         super().__init__(setting)
         require(margin > 0, f"`margin` of triplet must be positive, but got {margin}.")
         self.variant: Variant = variant
-        self.margin, self.levels = margin, levels
+        self.margin = margin
+        self.levels: Levels = levels
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """Returns the scalar loss."""
-        counted = labels[:, -1:] if self.levels == "fine" else labels
+        counted = labels_by_level(labels, self.levels)
         return triplet_loss(embeddings, counted, variant=self.variant, margin=self.margin)

@@ -2,11 +2,15 @@
 
 import optuna
 import pytest
+import torch
 
 from hsearch.methods import available_methods, check_knobs
 from hsearch.recipes import available_recipes, load_recipe
+from hsearch.search.domain import Choices, Interval
 from hsearch.search.space import _folder, available_spaces, load_space
+from hsearch.spec import KnobValue
 from hsearch.yaml_file import read_yaml
+from tests.methods.toy import HIERARCHY, batch, build, fit
 
 
 def test_every_method_has_a_space_and_every_space_a_method():
@@ -61,6 +65,35 @@ def test_published_values_and_start_points_can_be_told_to_optuna(method):
         assert {name: drawn[name] for name in values if name in drawn} == {
             name: value for name, value in values.items() if name in drawn
         }
+
+
+def extremes(domain: Interval | Choices) -> tuple[KnobValue, ...]:
+    return domain.values if isinstance(domain, Choices) else (domain.low, domain.high)
+
+
+@pytest.mark.parametrize(
+    ("method", "knob"),
+    [
+        pytest.param(method, knob, id=f"{method}-{knob.name}")
+        for method in available_spaces()
+        for knob in load_space(method).for_classes(HIERARCHY.num_classes).knobs
+        if knob.name.startswith("method.")
+    ],
+)
+def test_every_knob_changes_the_loss_or_what_is_learned(method, knob):
+    needed = {name.removeprefix("method."): values[0] for name, values in knob.when.items()}
+    name = knob.name.removeprefix("method.")
+    learned = []
+    for value in extremes(knob.domain):
+        built = build(method, **{**needed, name: value})
+        features, labels = batch(built)
+        features = fit(built, features, labels, steps=6 if name == "update_period" else 2)
+        learned.append([features, built(built.embed(features), labels)])
+    assert any(
+        not torch.equal(ours, theirs)
+        for other in learned[1:]
+        for ours, theirs in zip(learned[0], other, strict=True)
+    )
 
 
 @pytest.mark.parametrize("path", sorted(_folder().glob("*.yaml")), ids=lambda path: path.stem)
