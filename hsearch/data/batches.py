@@ -4,7 +4,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -100,18 +100,25 @@ class Epoch:
         batches: Of the job.
         number: Of the epoch.
         order: (iterations, B) which images form each batch.
+        first: How many batches of the epoch come before these.
     """
 
     batches: TrainingBatches
     number: int
     order: IntArray
+    first: int = 0
 
     def __len__(self) -> int:
         return len(self.order)
 
+    def after(self, batches: int) -> "Epoch":
+        """Returns the rest after so many batches, the same as if they had been iterated over."""
+        return replace(self, order=self.order[batches:], first=self.first + batches)
+
     def __iter__(self) -> Iterator[Batch]:
         labels, views = self.batches.labels, self.batches.views
-        plans = (self.batches.plan(row, self.number, i) for i, row in enumerate(self.order))
+        rows = enumerate(self.order, start=self.first)
+        plans = (self.batches.plan(row, self.number, i) for i, row in rows)
         for row, images in _prepare_ahead(zip(self.order, plans, strict=True)):
             yield Batch(images, labels[torch.from_numpy(np.tile(row, views))])
 

@@ -69,6 +69,15 @@ def test_ranks_prepare_parts_of_the_same_batch(toy_store, pixels, monkeypatch):
     assert torch.equal(torch.cat(parts, dim=1).flatten(0, 1), whole.images)
 
 
+def test_an_epoch_can_go_on_in_its_midst(toy_store, pixels):
+    epoch = training_batches(toy_store, pixels, views=2).epoch(2, 5)
+    whole, rest = list(epoch), list(epoch.after(1).after(2))
+    assert len(rest) == 2
+    for expected, batch in zip(whole[3:], rest, strict=True):
+        assert torch.equal(batch.images, expected.images)
+        assert torch.equal(batch.labels, expected.labels)
+
+
 def test_an_epoch_of_the_sampler_has_its_own_length(toy_store, pixels):
     epoch = training_batches(toy_store, pixels).epoch(1, None)
     assert len(epoch) == len(list(epoch)) == 8 * 6 // 16
