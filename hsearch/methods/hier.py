@@ -10,7 +10,13 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from hsearch.geometry import clip_norm, exp_map_zero, poincare_distances, poincare_order
+from hsearch.geometry import (
+    clip_norm,
+    exp_map_zero,
+    l2_normalise,
+    poincare_distances,
+    poincare_order,
+)
 from hsearch.methods._base import Method, Setting, require
 from hsearch.methods.multi_similarity import multi_similarity_loss
 from hsearch.methods.proxy_anchor import Loss as ProxyAnchor
@@ -219,7 +225,7 @@ class Loss(Method):
         if self.metric == "proxy_anchor":
             return proxy_anchor_loss(embeddings, classes, self.proxies, **self.metric_knobs)
         if self.metric == "supcon":
-            return supcon_loss(embeddings, classes, **self.metric_knobs)
+            return supcon_loss(l2_normalise(embeddings), classes, **self.metric_knobs)
         return multi_similarity_loss(embeddings, classes, **self.metric_knobs)
 
     def _tree_loss(self, embeddings: Tensor, classes: Tensor) -> Tensor:

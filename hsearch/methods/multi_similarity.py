@@ -2,10 +2,10 @@
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from hsearch.geometry import cosine_similarities
 from hsearch.methods._base import Method, Setting, require
+from hsearch.methods.proxy_anchor import log_one_plus_sum_exp
 
 
 def multi_similarity_loss(
@@ -40,15 +40,11 @@ def multi_similarity_loss(
         nearest = cosines.masked_fill(same, -torch.inf).amax(dim=1, keepdim=True)
         positives &= cosines - epsilon < nearest
         negatives = ~same & (cosines + epsilon > farthest)
-    pull = _log_one_plus_sum_exp(alpha * (base - cosines), positives) / alpha
-    push = _log_one_plus_sum_exp(beta * (cosines - base), negatives) / beta
+    pulls = (-alpha * cosines).masked_fill(~positives, -torch.inf)
+    pushes = (beta * cosines).masked_fill(~negatives, -torch.inf)
+    pull = log_one_plus_sum_exp(pulls, alpha * base, dim=1) / alpha
+    push = log_one_plus_sum_exp(pushes, -beta * base, dim=1) / beta
     return (pull + push).mean()
-
-
-def _log_one_plus_sum_exp(exponents: Tensor, chosen: Tensor) -> Tensor:
-    """log(1 + sum of exp over the chosen columns) per row; the 1 is a column of zeros."""
-    masked = exponents.masked_fill(~chosen, -torch.inf)
-    return torch.logsumexp(F.pad(masked, (1, 0)), dim=1)
 
 
 class Loss(Method):

@@ -31,14 +31,17 @@ def proxy_anchor_loss(
     same = own == classes[None, :]
     pulls = (-scale * cosines.gather(1, own).T).masked_fill(~same, -torch.inf)
     pushes = (scale * cosines).scatter(1, own, -torch.inf)
-    pull = _log_one_plus_sum_exp(pulls, scale * margin, dim=1)
-    push = _log_one_plus_sum_exp(pushes, scale * margin, dim=0)
+    pull = log_one_plus_sum_exp(pulls, scale * margin, dim=1)
+    push = log_one_plus_sum_exp(pushes, scale * margin, dim=0)
     share = 1.0 / same.sum(dim=1, dtype=cosines.dtype)
     return (share * pull).sum() / share.sum() + push.mean()
 
 
-def _log_one_plus_sum_exp(exponents: Tensor, shift: float, *, dim: int) -> Tensor:
-    """log(1 + sum of exp(exponents + shift)), 0 where all exponents are -inf."""
+def log_one_plus_sum_exp(exponents: Tensor, shift: float, *, dim: int) -> Tensor:
+    """Returns log(1 + sum of exp(exponents + shift)) along `dim`, 0 where all exponents are -inf.
+
+    Adding the shift after the sum spares an array of the exponents' size.
+    """
     total = torch.logsumexp(exponents, dim=dim) + shift
     return torch.logaddexp(total, torch.zeros_like(total))
 

@@ -5,7 +5,6 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from hsearch.geometry import l2_normalise
 from hsearch.methods._base import Method, Setting, require
 
 BASE_TEMPERATURE = 0.07
@@ -46,14 +45,13 @@ def supcon_loss(
     Anchors without a positive count with a loss of 0.
 
     Args:
-        embeddings: (N, D), all views of all images; any norm, only angles count.
+        embeddings: (N, D), unit rows: all views of all images.
         classes: (N,) ids: rows with the same id are positives of each other.
         temperature: > 0.
         base_temperature: > 0; only scales the loss.
     """
     positives = classes[:, None] == classes[None, :]
-    unit = l2_normalise(embeddings)
-    cosines = unit @ unit.T
+    cosines = embeddings @ embeddings.T
     terms, _ = contrastive_terms(cosines, positives, temperature=temperature)
     return temperature / base_temperature * terms.mean()
 

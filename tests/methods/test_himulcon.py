@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from hsearch.errors import ConfigError
+from hsearch.geometry import l2_normalise
 from hsearch.methods.himulcon import PENALTIES, Variant, first_rows, himulcon_loss
 from hsearch.methods.supcon import supcon_loss
 from tests.golden_files import load, names
@@ -113,7 +114,7 @@ def test_loop(seed, size, levels, views, variant, penalty, temperature):
 
 
 def test_anchors_without_positives_are_left_out_of_the_mean():
-    x = torch.randn(3, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    x = l2_normalise(torch.randn(3, 4, generator=torch.Generator().manual_seed(0)).double())
     labels = torch.tensor([[0, 0], [0, 0], [1, 1]])
     # The classes: two of three anchors have a positive. Above, two lone representatives.
     fine = supcon_loss(x, labels[:, 1], temperature=0.1) * 3 / 2
@@ -135,7 +136,7 @@ def test_one_level_is_half_of_supcon():
 
 def test_the_published_code_represents_a_label_by_its_lowest_numbered_child():
     """The method itself numbers labels by their first image, so that numbers do not count."""
-    x = torch.randn(4, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    x = l2_normalise(torch.randn(4, 3, generator=torch.Generator().manual_seed(1)).double())
     labels = torch.tensor([[0, 0, 5], [0, 0, 4], [0, 1, 3], [1, 2, 2]])
     knobs: dict[str, Any] = {
         "views": 1,

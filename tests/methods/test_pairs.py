@@ -11,7 +11,7 @@ from pytorch_metric_learning import losses
 from torch import Tensor
 
 from hsearch.errors import ConfigError
-from hsearch.geometry import cosine_similarities
+from hsearch.geometry import l2_normalise
 from hsearch.methods.supcon import contrastive_terms, supcon_loss
 from hsearch.methods.triplet import Variant, triplet_loss
 from tests.golden_files import load, names
@@ -38,7 +38,7 @@ def contrastive_case(meta, x, labels):
     images = len(labels)
     ids = torch.arange(images) if "simclr" in meta["name"] else labels[:, -1]
     return supcon_loss(
-        x,
+        l2_normalise(x),
         ids.repeat(knobs["n_views"]),
         temperature=knobs["temperature"],
         base_temperature=knobs["base_temperature"],
@@ -162,21 +162,19 @@ def test_supcon_loop(seed, size, temperature):
             total -= cosines[i, p] / len(positives)
             total += np.log(sum(np.exp(cosines[i, a]) for a in others)) / len(positives)
     loss = supcon_loss(
-        torch.tensor(x), torch.tensor(classes), temperature=temperature, base_temperature=0.5
+        torch.tensor(unit(x)), torch.tensor(classes), temperature=temperature, base_temperature=0.5
     )
     assert float(loss) == pytest.approx(temperature / 0.5 * total / size, rel=1e-9, abs=1e-12)
 
 
 def test_supcon_counts_anchors_without_positives_as_zero():
     """The older copy of the official code gives NaN, PML leaves them out of the mean."""
-    x = torch.randn(5, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    x = l2_normalise(torch.randn(5, 4, generator=torch.Generator().manual_seed(0)).double())
     classes = torch.tensor([0, 0, 1, 1, 2])
     loss = supcon_loss(x, classes, temperature=0.1, base_temperature=0.1)
     peer = losses.SupConLoss(temperature=0.1)(x, classes)
     assert float(loss) == pytest.approx(float(peer) * 4 / 5)
-    terms, found = contrastive_terms(
-        cosine_similarities(x, x), classes[:, None] == classes[None], temperature=0.1
-    )
+    terms, found = contrastive_terms(x @ x.T, classes[:, None] == classes[None], temperature=0.1)
     assert found.tolist() == [True, True, True, True, False]
     assert terms[-1] == 0
 
