@@ -4,6 +4,7 @@ import pytest
 import timm
 import torch
 
+from hsearch.methods import available_methods
 from hsearch.models.backbone import OWN, build_backbone
 from hsearch.models.embedder import Embedder
 from hsearch.recipes import available_recipes, load_recipe
@@ -33,6 +34,7 @@ BODIES = {
 def test_the_papers_with_recipes():
     folders = [name.split("/")[0] for name in OF_PAPERS]
     assert {folder: folders.count(folder) for folder in folders} == EXPECTED
+    assert set(folders) <= set(available_methods())
 
 
 def test_every_file_is_listed_in_the_readme(request):
