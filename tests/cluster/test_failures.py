@@ -47,7 +47,7 @@ def test_a_configuration_that_needs_too_much_memory_is_failed(tmp_path, toy_stor
     search = Search(
         tmp_path, toy_store, "--trials=1", "--tracking-uri=none", model__embedding_dim=10**12
     )
-    search.run()
+    search.run(exit_code=1)
     assert search.record()["trials"][0]["reason"].startswith("Out of memory in fold 0")
 
 

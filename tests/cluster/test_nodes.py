@@ -118,7 +118,7 @@ def test_two_ranks_per_fold_survive_the_loss_of_one(tmp_path, toy_store):
     options = ("--trials=1", "--tracking-uri=none")
     search = Search(tmp_path, toy_store, *options, schedule__epochs=4)
     with search.started("--workers-per-fold=2") as driver:
-        search.wait_for("2 per fold: 1 fold trainings at once", driver)
+        search.wait_for("2 per fold: 1 fold training at once", driver)
         search.wait_for("trial 0  fold 0", driver)
         ranks = processes_of(driver.pid, "RayTrainWorker")
         assert len(ranks) == 2
