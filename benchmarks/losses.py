@@ -2,8 +2,9 @@
 
 Forward and backward of a batch of 256 images (twice as many rows for methods with two views) of
 dimension 512, 4 per class, with 1,000 classes in 3 levels; one thread. Both forms must give the
-same loss and the same gradients before they are timed. They take turns, and the figure is the
-median ratio of process times, which other work on the machine hardly moves.
+same loss, not 0, and the same gradients in the features before they are timed; of methods that draw
+random numbers (hier) the mean losses of a smaller batch are compared. They take turns, and the
+figure is the median ratio of process times, which other work on the machine hardly moves.
 
 Memory is the peak of what tensors hold beyond the inputs, summed from every allocation and release
 that torch's own allocator reports: exact to the byte, whereas the growth of a process also shows
@@ -37,6 +38,7 @@ NOISE = 0.05  # by which two timings of the same code differ
 SPEED, LOOP_SPEED, MEMORY = 1.0, 3.0, 0.25
 LOOPS = ("hier", "himulcon")
 BLOCKS = ("happier", "roadmap", "smooth_ap")
+SPREAD = 3.0  # of images around their class, in units of the spread of classes
 DRAWS = 16  # of methods that draw random numbers: their mean loss is compared
 
 
@@ -89,7 +91,7 @@ class Case:
 
 
 def build(name: str, size: Size) -> Case:
-    """Images lie around their classes, so that some pairs are hard and others are not."""
+    """Images lie so loosely around their classes that some pairs are hard and others are not."""
     generator = torch.Generator().manual_seed(0)
     paths = itertools.product(*(range(n) for n in size.fan_out))
     hierarchy = Hierarchy.from_names([tuple(map(str, path)) for path in paths])
@@ -102,7 +104,7 @@ def build(name: str, size: Size) -> Case:
     classes = chosen.repeat_interleave(4).repeat(method.views)
     centres = torch.randn(hierarchy.num_classes, size.dim, generator=generator)
     noise = torch.randn(len(classes), size.dim, generator=generator)
-    features = centres[classes] + noise
+    features = centres[classes] + SPREAD * noise
     labels = torch.tensor(hierarchy.paths)[classes]
     state = {**dict(method.named_parameters()), **dict(method.named_buffers())}
 
@@ -127,8 +129,8 @@ def check(case: Case) -> None:
         found = f"mean losses {means}"
     else:
         (ours, gradient), (theirs, expected) = (case.run(form) for form in case.forms)
-        same = torch.allclose(ours, theirs, rtol=1e-4)
-        same &= bool((gradient - expected).abs().max() <= 1e-2 * expected.abs().max())
+        same = torch.allclose(ours, theirs, rtol=1e-4) and bool(ours != 0)
+        same &= bool((gradient - expected).abs().max() <= 1e-3 * expected.abs().max())
         found = f"losses {float(ours)} and {float(theirs)}"
     if not same:
         raise ValueError(f"The dense form of {case.name} is another loss: {found}.")

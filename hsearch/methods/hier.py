@@ -150,7 +150,7 @@ class Loss(Method):
         proxy_margin: Margin of metric proxy_anchor, >= 0.
         alpha: Sharpness of the pull of metric multi_similarity, > 0.
         beta: Sharpness of the push of metric multi_similarity, > 0.
-        base: Threshold of the cosine of metric multi_similarity.
+        base: Threshold of the cosine of metric multi_similarity, whose mining margin is 0.1.
         temperature: Temperature of metric supcon, > 0.
 
     References:
@@ -245,7 +245,11 @@ class Loss(Method):
         return total
 
     def _noise(self, distances: Tensor) -> Noise:
-        """Draws of Exp(1) on the device, by a generator that is seeded from the method's own."""
+        """Draws of Exp(1) on the device, by a generator that is seeded from the method's own.
+
+        Millions are drawn at every step, so they are not brought over from the CPU; CPU and CUDA
+        draw different ones from the same seed.
+        """
         seed = torch.randint(2**62, (), generator=self.generator)
         generator = torch.Generator(distances.device).manual_seed(int(seed))
 

@@ -10,7 +10,7 @@ from hsearch.geometry import cosine_similarities, l2_normalise
 from hsearch.methods._base import Method, Setting, require
 from hsearch.methods._levels import Levels, labels_by_level
 
-Variant = Literal["semihard", "suprank_semihard", "suprank_all"]
+Variant = Literal["semihard", "all", "suprank_semihard", "suprank_all"]
 
 
 def triplet_loss(
@@ -22,6 +22,7 @@ def triplet_loss(
     the violating ones of the considered triplets, 0 if there are none. d is
 
     semihard: the euclidean distance of unit vectors; all triplets with d_an > d_ap.
+    all: the same distance; all triplets.
     suprank_semihard: minus the cosine; per anchor the nearest positive with the nearest negative
         that is farther than it.
     suprank_all: minus the cosine; all triplets.
@@ -34,7 +35,7 @@ def triplet_loss(
         variant: Distance and choice of triplets.
         margin: > 0.
     """
-    if variant == "semihard":
+    if variant in ("semihard", "all"):
         unit = l2_normalise(embeddings)
         distances = torch.cdist(unit, unit, compute_mode="donot_use_mm_for_euclid_dist")
     else:
@@ -90,10 +91,10 @@ class Loss(Method):
     """Triplets within the batch; no parameters.
 
     Args:
-        variant: Distance and triplets: `semihard` euclidean, all semi-hard ones; `suprank_semihard`
-            cosine, at most one per anchor; `suprank_all` cosine, all.
+        variant: Distance and triplets: `semihard` euclidean, all semi-hard ones; `all` euclidean,
+            all; `suprank_semihard` cosine, at most one per anchor; `suprank_all` cosine, all.
         margin: By which a negative must be farther than a positive, > 0; published with 0.1 on
-            distances (`semihard`) and 0.05 on cosines.
+            distances and 0.05 on cosines (`suprank`).
         levels: `fine`, the classes only, or `all`, the sum over all levels of the hierarchy.
 
     References:
