@@ -178,6 +178,17 @@ class ScheduleSpec(Spec):
             )
         return self
 
+    @model_validator(mode="after")
+    def _warm_ups_end(self) -> Self:
+        for name in ("warmup_epochs", "rate_warmup_epochs"):
+            value = getattr(self, name)
+            if value and value >= self.epochs:
+                raise ValueError(
+                    f"`schedule.{name}` must be below `schedule.epochs`, but got {value} and "
+                    f"{self.epochs}; give a longer --epochs or set schedule.{name}=0"
+                )
+        return self
+
 
 class BatchSpec(Spec):
     """How batches are drawn.

@@ -190,6 +190,15 @@ def test_a_spec_is_frozen():
             "'optimizer.lr.backbone' cannot be nan",
         ),
         ({"optimizer": {"clip_norm": 0}}, "The setting 'optimizer.clip_norm' cannot be 0: "),
+        (
+            {"schedule": {"epochs": 5, "warmup_epochs": 5}},
+            "`schedule.warmup_epochs` must be below `schedule.epochs`, but got 5 and 5; give a "
+            "longer --epochs or set schedule.warmup_epochs=0.",
+        ),
+        (
+            {"schedule": {"epochs": 3, "rate_warmup_epochs": 10}},
+            "`schedule.rate_warmup_epochs` must be below `schedule.epochs`, but got 10 and 3; ",
+        ),
         ({"schedule": {"patience": 0}}, "The setting 'schedule.patience' cannot be 0: "),
     ],
 )
