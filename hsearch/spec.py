@@ -146,8 +146,9 @@ class ScheduleSpec(Spec):
         iterations_per_epoch: Optimiser steps of one epoch; null for an epoch of the sampler.
         warmup_epochs: First epochs in which only head and proxies train.
         warmup_counts: Whether the epochs of `lr` count from the start of the warm-up, not its end.
-        lr: `constant`, `cosine` (to `final_factor` over all epochs), `step` (times `step_factor`
-            every `step_epochs`) or `milestones` (times `step_factor` after each of them).
+        lr: `constant`, `cosine` (to `final_factor` over `epochs`; a warm-up that does not count
+            cuts off the curve's end), `step` (times `step_factor` every `step_epochs`) or
+            `milestones` (times `step_factor` after each of them).
         milestones: Numbers of epochs.
         rate_warmup_epochs: First epochs in which the rates rise linearly from `rate_warmup_from`
             times their value to what `lr` says at the end of these epochs.
