@@ -257,6 +257,37 @@ def test_every_group_has_a_relative_of_every_degree(seed, size):
                     assert every[anchor, other] == degree
 
 
+@settings(max_examples=60)
+@given(seed=seeds, size=st.integers(1, 30))
+def test_groups_have_an_image_twice_only_where_all_of_its_degree_are_in_the_batch(seed, size):
+    paths = made_paths(seed)
+    assume(size <= len(paths))
+    levels = paths.shape[1]
+    batch = BatchSpec(size=size, sampler="hierarchical_groups")
+    for row in draw_epoch(paths, batch, seed=seed, epoch=1, iterations=4).tolist():
+        for place, image in enumerate(row):
+            number, before = place % (levels + 2), row[:place]
+            anchor = row[place - number]
+            assert number == 0 or image != anchor
+            if image in before:
+                assert number > 0
+                relatives = [
+                    other
+                    for other in range(len(paths))
+                    if other != anchor
+                    and shared_levels(paths[anchor], paths[other]) == levels + 1 - number
+                ]
+                assert set(relatives) <= set(before)
+
+
+def test_no_image_comes_twice_in_a_batch_in_which_a_new_pass_begins():
+    paths = np.arange(20)[:, None]  # every class has one image
+    batch = BatchSpec(size=12, sampler="hierarchical_groups")
+    for seed in range(20):
+        for row in draw_epoch(paths, batch, seed=seed, epoch=1, iterations=3):
+            assert len(np.unique(row)) == 12
+
+
 def test_groups_prefer_images_that_were_not_seen():
     paths = np.repeat(np.stack([np.arange(30) // 15, np.arange(30) // 5, np.arange(30)], 1), 20, 0)
     batch = BatchSpec(size=50, sampler="hierarchical_groups")
