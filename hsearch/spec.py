@@ -114,7 +114,7 @@ class OptimizerSpec(Spec):
         weight_decay: For all groups; or by group, where `backbone` is required and serves the
             others that are not given.
         momentum: Of sgd and rmsprop.
-        nesterov: Of sgd.
+        nesterov: Of sgd with momentum.
         eps: Of adam, adamw and rmsprop.
         clip_norm: Largest norm of the whole gradient.
         clip_value: Largest absolute value of a gradient entry.
@@ -135,6 +135,15 @@ class OptimizerSpec(Spec):
             value = getattr(self, name)
             if isinstance(value, dict) and "backbone" not in value:
                 raise ValueError(f"`optimizer.{name}` must name the group `backbone`")
+        return self
+
+    @model_validator(mode="after")
+    def _nesterov_has_momentum(self) -> Self:
+        if self.nesterov and (self.name != "sgd" or not self.momentum):
+            raise ValueError(
+                "`optimizer.nesterov` needs sgd and an `optimizer.momentum` above 0, but got "
+                f"{self.name} and {self.momentum}; set optimizer.nesterov=false"
+            )
         return self
 
 

@@ -48,7 +48,6 @@ optimizers = st.builds(
     lr=st.dictionaries(names, st.floats(0, 1e3), max_size=3).map(lambda d: {**d, "backbone": 1e-4}),
     weight_decay=st.floats(0, 1) | st.just({"backbone": 0.1, "proxies": 0.0}),
     momentum=st.floats(0, 0.999),
-    nesterov=st.booleans(),
     clip_norm=st.none() | positive,
 )
 schedules = st.builds(
@@ -188,6 +187,15 @@ def test_a_spec_is_frozen():
         (
             {"optimizer": {"lr": {"backbone": float("nan")}}},
             "'optimizer.lr.backbone' cannot be nan",
+        ),
+        (
+            {"optimizer": {"name": "adam", "nesterov": True}},
+            "`optimizer.nesterov` needs sgd and an `optimizer.momentum` above 0, but got adam and "
+            "0.9; set optimizer.nesterov=false.",
+        ),
+        (
+            {"optimizer": {"name": "sgd", "momentum": 0.0, "nesterov": True}},
+            "above 0, but got sgd and 0.0; ",
         ),
         ({"optimizer": {"clip_norm": 0}}, "The setting 'optimizer.clip_norm' cannot be 0: "),
         (
