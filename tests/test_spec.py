@@ -168,8 +168,13 @@ def test_a_spec_is_frozen():
             {"optimizer": {"weight_decay": {"head": 0.1}}},
             "`optimizer.weight_decay` must name the group `backbone`.",
         ),
-        ({"schedule": {"lr": "milestones"}}, "`schedule.milestones` must be given with "),
-        ({"schedule": {"milestones": [3]}}, "but got [3] with cosine"),
+        ({"schedule": {"lr": "milestones"}}, "`schedule.lr: milestones` needs "),
+        (
+            {"schedule": {"milestones": "3,x"}},
+            "The setting 'schedule.milestones' cannot be '3,x': write whole numbers with commas "
+            "between.",
+        ),
+        ({"schedule": {"milestones": [3, 4.5]}}, "'schedule.milestones.1' cannot be 4.5: "),
         ({"model": {"frozen": [1]}}, "The setting 'model.frozen.0' cannot be 1: "),
         ({"model": {"backbone": None}}, "The setting 'model.backbone' cannot be None: "),
         (

@@ -89,6 +89,7 @@ def test_a_warm_up_that_does_not_count_shifts_the_cosine_and_cuts_off_its_end():
 def test_milestones():
     found = factors(lr="milestones", milestones=(1, 3), step_factor=0.1)
     assert found == pytest.approx([1.0] * 2 + [0.1] * 4 + [0.01] * 2)
+    assert factors(lr="constant", milestones=(1, 3)) == [1.0] * 8  # as with `step_epochs`
 
 
 def test_a_schedule_counts_from_the_end_of_the_warm_up_or_from_its_start():
