@@ -54,11 +54,7 @@ def resolve_job(
     training = load_recipe(recipe, {k: v for k, v in settings.items() if not _is_knob(k)})
     training = training.model_copy(update={"model": _with_absolute_weights(training.model)})
     _check_groups(method, training.optimizer, settings)
-    if load_method(method).task != "retrieval":
-        raise ConfigError(
-            f"{method} learns from images with several labels each, but '{data}' has one label "
-            "path per image; choose a retrieval method."
-        )
+    _check_task(method, data)
     store = open_data(data)
     if data != store.name:  # a path, which must still be right from another folder
         data = str(store.path.resolve())
@@ -91,6 +87,14 @@ def _check_groups(method: str, optimizer: OptimizerSpec, settings: Iterable[str]
                 f"{method} has no group '{group}', so '{key}' cannot be set; "
                 f"{did_you_mean(group, groups)}"
             )
+
+
+def _check_task(method: str, data: str) -> None:
+    if load_method(method).task != "retrieval":
+        raise ConfigError(
+            f"{method} learns from images with several labels each, but '{data}' has one label "
+            "path per image; choose a retrieval method."
+        )
 
 
 def _with_absolute_weights(model: ModelSpec) -> ModelSpec:
