@@ -3,6 +3,7 @@
 from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from hsearch.folds import NUM_FOLDS, Splits
 from hsearch.spec_base import Spec as Spec
@@ -15,15 +16,26 @@ Count = Annotated[int, Field(ge=1)]
 ByGroup = dict[str, NonNegative]
 
 
-def _several(value: object) -> object:
-    """Reads `a,b` as several words and a single number as one of several."""
+def _words(value: object) -> object:
+    """Reads `a,b` as several words."""
     if isinstance(value, str):
         return tuple(word.strip() for word in value.split(",") if word.strip())
+    return _several(value)
+
+
+def _counts(value: object) -> object:
+    if isinstance(value, str):
+        raise PydanticCustomError("counts", "write whole numbers with commas between")
+    return _several(value)
+
+
+def _several(value: object) -> object:
+    """Reads a single value as one of several."""
     return tuple(value) if isinstance(value, list | tuple) else (value,)
 
 
-Words = Annotated[tuple[str, ...], BeforeValidator(_several)]
-Counts = Annotated[tuple[Count, ...], BeforeValidator(_several)]
+Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
+Counts = Annotated[tuple[Count, ...], BeforeValidator(_counts)]
 
 
 class ModelSpec(Spec):
@@ -114,7 +126,7 @@ class OptimizerSpec(Spec):
         weight_decay: For all groups; or by group, where `backbone` is required and serves the
             others that are not given.
         momentum: Of sgd and rmsprop.
-        nesterov: Of sgd.
+        nesterov: Of sgd with momentum.
         eps: Of adam, adamw and rmsprop.
         clip_norm: Largest norm of the whole gradient.
         clip_value: Largest absolute value of a gradient entry.
@@ -137,6 +149,15 @@ class OptimizerSpec(Spec):
                 raise ValueError(f"`optimizer.{name}` must name the group `backbone`")
         return self
 
+    @model_validator(mode="after")
+    def _nesterov_has_momentum(self) -> Self:
+        if self.nesterov and (self.name != "sgd" or not self.momentum):
+            raise ValueError(
+                "`optimizer.nesterov` needs sgd and an `optimizer.momentum` above 0, but got "
+                f"{self.name} and {self.momentum}; set optimizer.nesterov=false"
+            )
+        return self
+
 
 class ScheduleSpec(Spec):
     """How long and how fast to train.
@@ -146,9 +167,10 @@ class ScheduleSpec(Spec):
         iterations_per_epoch: Optimiser steps of one epoch; null for an epoch of the sampler.
         warmup_epochs: First epochs in which only head and proxies train.
         warmup_counts: Whether the epochs of `lr` count from the start of the warm-up, not its end.
-        lr: `constant`, `cosine` (to `final_factor` over all epochs), `step` (times `step_factor`
-            every `step_epochs`) or `milestones` (times `step_factor` after each of them).
-        milestones: Numbers of epochs.
+        lr: `constant`, `cosine` (to `final_factor` over `epochs`; a warm-up that does not count
+            cuts off the curve's end), `step` (times `step_factor` every `step_epochs`) or
+            `milestones` (times `step_factor` after each of them).
+        milestones: Numbers of epochs; other `lr` than `milestones` ignore them.
         rate_warmup_epochs: First epochs in which the rates rise linearly from `rate_warmup_from`
             times their value to what `lr` says at the end of these epochs.
         eval_every: Epochs between two validations; the last epoch is always validated.
@@ -171,11 +193,22 @@ class ScheduleSpec(Spec):
 
     @model_validator(mode="after")
     def _milestones_are_given(self) -> Self:
-        if (self.lr == "milestones") != bool(self.milestones):
+        if self.lr == "milestones" and not self.milestones:
             raise ValueError(
-                "`schedule.milestones` must be given with `schedule.lr: milestones` and with no "
-                f"other, but got {list(self.milestones)} with {self.lr}"
+                "`schedule.lr: milestones` needs `schedule.milestones`, but got none; give numbers "
+                "of epochs with commas between"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _warm_ups_end(self) -> Self:
+        for name in ("warmup_epochs", "rate_warmup_epochs"):
+            value = getattr(self, name)
+            if value and value >= self.epochs:
+                raise ValueError(
+                    f"`schedule.{name}` must be below `schedule.epochs`, but got {value} and "
+                    f"{self.epochs}; give a longer --epochs or set schedule.{name}=0"
+                )
         return self
 
 

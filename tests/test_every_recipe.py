@@ -1,5 +1,7 @@
 """Every shipped recipe: its network can be built, and its values are those of its paper."""
 
+import math
+
 import pytest
 import timm
 import torch
@@ -81,3 +83,22 @@ def test_rates_fall_and_never_vanish_before_the_end(name):
     after = factors[schedule.rate_warmup_epochs :]
     assert after == sorted(after, reverse=True)
     assert all(0 < factor <= 1 for factor in factors)
+
+
+def test_the_cosine_of_happier_and_of_no_other_is_shifted_by_the_warm_up_and_cut_off():
+    shifted = [
+        name
+        for name in OF_PAPERS
+        for schedule in [load_recipe(name).schedule]
+        if schedule.lr == "cosine" and schedule.warmup_epochs and not schedule.warmup_counts
+    ]
+    assert shifted == ["happier/dyml-product", "happier/inat", "happier/sop"]
+    schedule = load_recipe("happier/sop").schedule
+    assert lr_factor(schedule, 100) == pytest.approx(0.5 * (1 + math.cos(0.95 * math.pi)))
+
+
+def test_no_group_of_himulcon_is_cut():
+    training = load_recipe("himulcon/inshop")
+    group = 3 + 2  # an anchor, and for three levels an image of every degree from 3 to 0
+    assert training.batch.size % group == 0
+    assert training.image.scale == (0.8, 1.0)

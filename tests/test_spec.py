@@ -48,7 +48,6 @@ optimizers = st.builds(
     lr=st.dictionaries(names, st.floats(0, 1e3), max_size=3).map(lambda d: {**d, "backbone": 1e-4}),
     weight_decay=st.floats(0, 1) | st.just({"backbone": 0.1, "proxies": 0.0}),
     momentum=st.floats(0, 0.999),
-    nesterov=st.booleans(),
     clip_norm=st.none() | positive,
 )
 schedules = st.builds(
@@ -169,8 +168,13 @@ def test_a_spec_is_frozen():
             {"optimizer": {"weight_decay": {"head": 0.1}}},
             "`optimizer.weight_decay` must name the group `backbone`.",
         ),
-        ({"schedule": {"lr": "milestones"}}, "`schedule.milestones` must be given with "),
-        ({"schedule": {"milestones": [3]}}, "but got [3] with cosine"),
+        ({"schedule": {"lr": "milestones"}}, "`schedule.lr: milestones` needs "),
+        (
+            {"schedule": {"milestones": "3,x"}},
+            "The setting 'schedule.milestones' cannot be '3,x': write whole numbers with commas "
+            "between.",
+        ),
+        ({"schedule": {"milestones": [3, 4.5]}}, "'schedule.milestones.1' cannot be 4.5: "),
         ({"model": {"frozen": [1]}}, "The setting 'model.frozen.0' cannot be 1: "),
         ({"model": {"backbone": None}}, "The setting 'model.backbone' cannot be None: "),
         (
@@ -189,7 +193,25 @@ def test_a_spec_is_frozen():
             {"optimizer": {"lr": {"backbone": float("nan")}}},
             "'optimizer.lr.backbone' cannot be nan",
         ),
+        (
+            {"optimizer": {"name": "adam", "nesterov": True}},
+            "`optimizer.nesterov` needs sgd and an `optimizer.momentum` above 0, but got adam and "
+            "0.9; set optimizer.nesterov=false.",
+        ),
+        (
+            {"optimizer": {"name": "sgd", "momentum": 0.0, "nesterov": True}},
+            "above 0, but got sgd and 0.0; ",
+        ),
         ({"optimizer": {"clip_norm": 0}}, "The setting 'optimizer.clip_norm' cannot be 0: "),
+        (
+            {"schedule": {"epochs": 5, "warmup_epochs": 5}},
+            "`schedule.warmup_epochs` must be below `schedule.epochs`, but got 5 and 5; give a "
+            "longer --epochs or set schedule.warmup_epochs=0.",
+        ),
+        (
+            {"schedule": {"epochs": 3, "rate_warmup_epochs": 10}},
+            "`schedule.rate_warmup_epochs` must be below `schedule.epochs`, but got 10 and 3; ",
+        ),
         ({"schedule": {"patience": 0}}, "The setting 'schedule.patience' cannot be 0: "),
     ],
 )

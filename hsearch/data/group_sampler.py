@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 IntArray = NDArray[np.int64]
 
 TRIES = 10
+UNSEEN, SEEN, IN_BATCH = range(3)
 
 
 def draw_groups(rng: np.random.Generator, paths: IntArray, size: int, count: int) -> IntArray:
@@ -19,9 +20,10 @@ def draw_groups(rng: np.random.Generator, paths: IntArray, size: int, count: int
     A group begins with a random anchor. Then comes an image of its class, one that shares all
     levels but the finest with it, and so on to one of another coarsest class: five images where
     there are three levels. Images that were not seen since the last pass through the data began
-    are preferred; where no unseen one has the degree, a seen one serves, and where the hierarchy
-    has none at all, any unseen image. (The original takes any unseen image in both cases, and has
-    batches that exceed the size to complete a group; here the last group of a batch is cut.)
+    are preferred; where no unseen one has the degree, a seen one serves, if possible one that is
+    not yet in the batch, and where the hierarchy has none at all, any unseen image. (The original
+    takes any unseen image in both cases, and has batches that exceed the size to complete a group;
+    here the last group of a batch is cut.) `size` must not exceed the number of images.
     """
     groups = _Groups(rng, paths)
     return groups.order[[groups.batch(size) for _ in range(count)]]
@@ -35,32 +37,43 @@ class _Groups:
         self.order: IntArray = np.lexsort(paths.T[::-1])
         self.levels = paths.shape[1]
         self.low, self.high = _ranges(paths[self.order])
-        self.seen = bytearray(len(paths))
+        self.marks = bytearray(len(paths))
         self.queue: list[int] = []
+        self.chosen: list[int] = []
 
     def batch(self, size: int) -> list[int]:
         """Sorted positions of the images of the next batch."""
         degrees = range(self.levels, -1, -1)
-        chosen: list[int] = []
+        self._mark(SEEN)
+        self.chosen = []
         numbers = self.rng.random((-(-size // (self.levels + 2)), len(degrees), TRIES + 1))
         for of_group in numbers.tolist():
             anchor = self._unseen()
-            chosen.append(anchor)
+            self._choose(anchor)
             for degree, of_image in zip(degrees, of_group, strict=True):
-                if len(chosen) < size:
-                    chosen.append(self._relative(anchor, degree, of_image))
-        return chosen[:size]
+                if len(self.chosen) < size:
+                    self._choose(self._relative(anchor, degree, of_image))
+        return self.chosen
+
+    def _choose(self, position: int) -> None:
+        self.chosen.append(position)
+        self.marks[position] = IN_BATCH
+
+    def _mark(self, mark: int) -> None:
+        """Marks the images of the batch."""
+        for position in self.chosen:
+            self.marks[position] = mark
 
     def _unseen(self) -> int:
-        """Any image that was not seen; if there is none, a new pass begins."""
+        """Any image that was not seen; if there is none, a new pass begins with the batch seen."""
         while True:
             while self.queue:
                 position = self.queue.pop()
-                if not self.seen[position]:
-                    self.seen[position] = 1
+                if self.marks[position] == UNSEEN:
                     return position
-            self.seen = bytearray(len(self.seen))
-            self.queue = self.rng.permutation(len(self.seen)).tolist()
+            self.marks = bytearray(len(self.marks))
+            self._mark(IN_BATCH)
+            self.queue = self.rng.permutation(len(self.marks)).tolist()
 
     def _relative(self, anchor: int, degree: int, numbers: list[float]) -> int:
         """An image that shares exactly `degree` levels with the anchor, if there is one."""
@@ -69,20 +82,15 @@ class _Groups:
         total = high - low - (far - near)
         if not total:
             return self._unseen()
-        position = anchor
         for number in numbers[:-1]:
             position = low + int(number * total)
             position += far - near if position >= near else 0
-            if not self.seen[position]:
-                break
-        else:
-            flags = np.frombuffer(self.seen, dtype=np.uint8)
-            before = low + np.flatnonzero(flags[low:near] == 0)
-            unseen = np.concatenate([before, far + np.flatnonzero(flags[far:high] == 0)])
-            if len(unseen):
-                position = int(unseen[int(numbers[-1] * len(unseen))])
-        self.seen[position] = 1
-        return position
+            if self.marks[position] == UNSEEN:
+                return position
+        marks = np.frombuffer(self.marks[low:near] + self.marks[far:high], dtype=np.uint8)
+        best = np.flatnonzero(marks == marks.min())
+        position = low + int(best[int(numbers[-1] * len(best))])
+        return position + (far - near if position >= near else 0)
 
 
 def _ranges(paths: IntArray) -> tuple[list[list[int]], list[list[int]]]:

@@ -1,6 +1,7 @@
 """Which images form the batches of an epoch: pure functions of seed and epoch."""
 
 import heapq
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -88,7 +89,7 @@ def _m_per_class(
     rows = []
     for _ in range(images.batches(batch, most)):
         chosen = _distinct(rng, len(images.members), count)
-        rows.append(_take(rng, [images.members[c] for c in chosen], batch.per_class))
+        rows.append(_take(rng, images, chosen, batch.per_class))
     return np.stack(rows)
 
 
@@ -122,7 +123,7 @@ def _hard(
         shared = np.logical_and.accumulate(paths == paths[first], axis=1).sum(axis=1)
         nearest = np.argpartition(rng.random(len(paths)) - shared, count - 1)[:count]
         chosen = np.resize(nearest, batch.size // batch.per_class)
-        rows.append(_take(rng, [images.members[c] for c in chosen], batch.per_class))
+        rows.append(_take(rng, images, chosen, batch.per_class))
     return np.stack(rows)
 
 
@@ -184,7 +185,7 @@ def _hierarchical(
     rows = []
     for both in zip(first, second, strict=True):
         chosen = np.concatenate([coarse[c][_distinct(rng, len(coarse[c]), count)] for c in both])
-        rows.append(_take(rng, [images.members[c] for c in chosen], batch.per_class))
+        rows.append(_take(rng, images, chosen, batch.per_class))
     return rng.permuted(np.stack(rows), axis=1)
 
 
@@ -206,9 +207,13 @@ _SAMPLERS: dict[str, Callable[[np.random.Generator, _Images, BatchSpec, int | No
 }
 
 
-def _take(rng: np.random.Generator, classes: list[IntArray], count: int) -> IntArray:
-    """`count` images of every class, different ones while the class has enough."""
-    return np.concatenate([members[_distinct(rng, len(members), count)] for members in classes])
+def _take(rng: np.random.Generator, images: _Images, classes: IntArray, count: int) -> IntArray:
+    """`count` images each time that a class comes, different ones while the class has enough."""
+    groups = []
+    for number, times in Counter(classes.tolist()).items():
+        members = images.members[number]
+        groups.append(members[_distinct(rng, len(members), count * times)])
+    return np.concatenate(groups)
 
 
 def _any_of(rng: np.random.Generator, images: _Images, classes: IntArray) -> IntArray:

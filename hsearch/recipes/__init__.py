@@ -27,13 +27,14 @@ def load_recipe(name: str, overrides: Mapping[str, Value] | None = None) -> Trai
 
     Args:
         name: One of `available_recipes()`.
-        overrides: Values by dotted key, such as `{"optimizer.lr.proxies": 0.01}`.
+        overrides: Values by dotted key, such as `{"optimizer.lr.proxies": 0.01}`; a whole is set
+            before its parts.
     """
     if name not in available_recipes():
         raise ConfigError(f"Unknown recipe '{name}'; {did_you_mean(name, available_recipes())}")
     file = read_yaml(_FOLDER / f"{name}.yaml")
     content = {"recipe": name, **{k: v for k, v in file.content.items() if k != "about"}}
-    for key, value in (overrides or {}).items():
+    for key, value in sorted((overrides or {}).items(), key=lambda item: item[0].count(".")):
         if key == "recipe":
             raise ConfigError(
                 "The recipe is not one of its own settings; choose it with `--recipe`."
@@ -47,6 +48,8 @@ def _set(content: dict[str, Value], keys: list[str], value: Value) -> None:
     *parents, last = keys
     for key in parents:
         inner = content.setdefault(key, {})
+        if key == "weight_decay" and isinstance(inner, int | float):  # for all groups, till now
+            inner = content[key] = {"backbone": inner}
         if not isinstance(inner, dict):
             raise ConfigError(f"The setting '{'.'.join(keys)}' does not exist: '{key}' is a value.")
         content = inner

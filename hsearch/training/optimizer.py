@@ -94,8 +94,7 @@ def _decay(schedule: ScheduleSpec, epochs: float) -> float:
         case "constant":
             return 1.0
         case "cosine":
-            share = min(1.0, done / max(1, schedule.epochs - waiting))
-            cosine = 0.5 * (1 + math.cos(math.pi * share))
+            cosine = 0.5 * (1 + math.cos(math.pi * min(1.0, done / schedule.epochs)))
             return schedule.final_factor + (1 - schedule.final_factor) * cosine
         case "step":
             steps = int(done) // schedule.step_epochs

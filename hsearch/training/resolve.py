@@ -1,7 +1,7 @@
 """From what a user names to a complete job: method, data, recipe and single settings."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,36 +48,16 @@ def resolve_job(
         fold: From 0.
         seed: Root of all draws.
     """
-    kind = load_method(method)
-    known = _setting_names(method)
-    for key in settings:
-        if key not in known and key.split(".")[0] not in SECTIONS:
-            raise ConfigError(f"Unknown setting '{key}'; {_nearest(key, known)}")
+    _check_names(method, settings)
     knobs = {key.removeprefix("method."): v for key, v in settings.items() if _is_knob(key)}
     checked = check_knobs(method, knobs)
     training = load_recipe(recipe, {k: v for k, v in settings.items() if not _is_knob(k)})
-    rates = learning_rates(training.optimizer, kind)
-    weight_decays(training.optimizer, kind)  # refuses unknown groups
-    for key in settings:
-        group = key.removeprefix("optimizer.lr.")
-        if group != key and group not in rates:
-            raise ConfigError(
-                f"{method} has no group '{group}' to set a learning rate for; "
-                f"{did_you_mean(group, rates)}"
-            )
-    if kind.task != "retrieval":
-        raise ConfigError(
-            f"{method} learns from images with several labels each, but '{data}' has one label "
-            "path per image; choose a retrieval method."
-        )
+    training = training.model_copy(update={"model": _with_absolute_weights(training.model)})
+    _check_groups(method, training.optimizer, settings)
+    _check_task(method, data)
     store = open_data(data)
     if data != store.name:  # a path, which must still be right from another folder
         data = str(store.path.resolve())
-    weights = training.model.weights
-    if weights not in ("pretrained", "random"):
-        absolute = {"weights": str(Path(weights).expanduser().resolve())}
-        model = training.model.model_copy(update=absolute)
-        training = training.model_copy(update={"model": model})
     return FoldJob(
         data=data,
         data_digest=store.digest,
@@ -87,6 +67,41 @@ def resolve_job(
         fold=fold,
         seed=seed,
     )
+
+
+def _check_names(method: str, settings: Iterable[str]) -> None:
+    known = _setting_names(method)
+    for key in settings:
+        if key not in known and key.split(".")[0] not in SECTIONS:
+            raise ConfigError(f"Unknown setting '{key}'; {_nearest(key, known)}")
+
+
+def _check_groups(method: str, optimizer: OptimizerSpec, settings: Iterable[str]) -> None:
+    """A recipe may name groups of other methods, which a user does not mean to set."""
+    kind = load_method(method)
+    groups = learning_rates(optimizer, kind).keys() & weight_decays(optimizer, kind).keys()
+    for key in settings:
+        parent, _, group = key.rpartition(".")
+        if parent in ("optimizer.lr", "optimizer.weight_decay") and group not in groups:
+            raise ConfigError(
+                f"{method} has no group '{group}', so '{key}' cannot be set; "
+                f"{did_you_mean(group, groups)}"
+            )
+
+
+def _check_task(method: str, data: str) -> None:
+    if load_method(method).task != "retrieval":
+        raise ConfigError(
+            f"{method} learns from images with several labels each, but '{data}' has one label "
+            "path per image; choose a retrieval method."
+        )
+
+
+def _with_absolute_weights(model: ModelSpec) -> ModelSpec:
+    """A path of weights must still be right from another folder."""
+    if model.weights in ("pretrained", "random"):
+        return model
+    return model.model_copy(update={"weights": str(Path(model.weights).expanduser().resolve())})
 
 
 def with_knobs(job: FoldJob, knobs: Mapping[str, KnobValue], fold: int | None = None) -> FoldJob:

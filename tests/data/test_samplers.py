@@ -91,8 +91,42 @@ def test_different_classes_with_m_images_each(sampler, seed, per_class, groups):
             assert set(counts) == {per_class}
         for label in labels if sampler == "m_per_class" else ():
             own = chosen[classes[chosen] == label]
-            if len(own) <= (classes == label).sum() and groups <= num_classes:
-                assert len(np.unique(own)) == len(own)
+            assert len(np.unique(own)) == min(len(own), (classes == label).sum())
+
+
+@settings(max_examples=40)
+@given(seed=seeds, per_class=st.integers(1, 5), groups=st.integers(1, 8))
+def test_m_per_class_draws_what_it_always_drew_where_no_class_repeats(seed, per_class, groups):
+    """Recorded results and resumed trainings depend on it."""
+    paths = made_paths(seed)
+    members = [np.flatnonzero(paths[:, -1] == label) for label in np.unique(paths[:, -1])]
+    assume(groups <= len(members) and per_class * groups <= len(paths))
+    rng = rng_for(seed, "sampler", 1)
+
+    def distinct(population, count):
+        rounds = -(-count // population)
+        return np.concatenate([rng.permutation(population) for _ in range(rounds)])[:count]
+
+    expected = [
+        np.concatenate(
+            [
+                members[c][distinct(len(members[c]), per_class)]
+                for c in distinct(len(members), groups)
+            ]
+        )
+        for _ in range(3)
+    ]
+    batch = BatchSpec(size=per_class * groups, per_class=per_class)
+    found = draw_epoch(paths, batch, seed=seed, epoch=1, iterations=3)
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("sampler", ["m_per_class", "hierarchical", "hard"])
+def test_a_class_that_comes_again_gives_other_images(sampler):
+    paths = np.repeat(np.array([[0, 0], [1, 1]]), 8, axis=0)
+    batch = BatchSpec(size=16, per_class=2, sampler=sampler)
+    for row in draw_epoch(paths, batch, seed=0, epoch=1, iterations=5):
+        assert sorted(row) == list(range(16))
 
 
 def test_unique_class_draws_images_with_replacement():
@@ -221,6 +255,37 @@ def test_every_group_has_a_relative_of_every_degree(seed, size):
             for degree, other in zip(range(levels, -1, -1), others, strict=False):
                 if (every[anchor] == degree).any():
                     assert every[anchor, other] == degree
+
+
+@settings(max_examples=60)
+@given(seed=seeds, size=st.integers(1, 30))
+def test_groups_have_an_image_twice_only_where_all_of_its_degree_are_in_the_batch(seed, size):
+    paths = made_paths(seed)
+    assume(size <= len(paths))
+    levels = paths.shape[1]
+    batch = BatchSpec(size=size, sampler="hierarchical_groups")
+    for row in draw_epoch(paths, batch, seed=seed, epoch=1, iterations=4).tolist():
+        for place, image in enumerate(row):
+            number, before = place % (levels + 2), row[:place]
+            anchor = row[place - number]
+            assert number == 0 or image != anchor
+            if image in before:
+                assert number > 0
+                relatives = [
+                    other
+                    for other in range(len(paths))
+                    if other != anchor
+                    and shared_levels(paths[anchor], paths[other]) == levels + 1 - number
+                ]
+                assert set(relatives) <= set(before)
+
+
+def test_no_image_comes_twice_in_a_batch_in_which_a_new_pass_begins():
+    paths = np.arange(20)[:, None]  # every class has one image
+    batch = BatchSpec(size=12, sampler="hierarchical_groups")
+    for seed in range(20):
+        for row in draw_epoch(paths, batch, seed=seed, epoch=1, iterations=3):
+            assert len(np.unique(row)) == 12
 
 
 def test_groups_prefer_images_that_were_not_seen():

@@ -50,6 +50,18 @@ class Recorder(Report):
         self.epochs.append(record.epoch)
 
 
+def weights_of_two_epochs(job, path):
+    """Trains the job; returns its weights after the first epoch and after the second."""
+    weights = {}
+
+    class Keeper(Report):
+        def epoch(self, record):
+            weights[record.epoch] = load_file(path / "last.safetensors")
+
+    train_locally(job, Keeper(), path)
+    return weights[1], weights[2]
+
+
 def outcome(path):
     """All that must be equal between two runs: every weight, loss and metric, but no times."""
     result = json.loads((path / "result.json").read_text())
@@ -124,18 +136,12 @@ def test_epochs_of_the_samplers_own_length_resume_with_the_right_count_of_steps(
 
 def test_frozen_parts_keep_their_weights_also_after_the_warm_up(toy_job, tmp_path):
     job = toy_job("hpl", model__frozen="conv1,layer1", schedule__warmup_epochs=1)
-    trained = {}
-    for epochs in (1, 2):
-        other = job.training.schedule.model_copy(update={"epochs": epochs})
-        training = job.training.model_copy(update={"schedule": other})
-        path = tmp_path / str(epochs)
-        train_locally(job.model_copy(update={"training": training}), Report(), path)
-        trained[epochs] = load_file(path / "last.safetensors")
+    warm, last = weights_of_two_epochs(job, tmp_path / "run")
     moved = {
         name.split(".")[4]
-        for name, tensor in trained[1].items()
+        for name, tensor in warm.items()
         if name.startswith("model.embedder.backbone.network.") and name.endswith("weight")
-        if not tensor.equal(trained[2][name])
+        if not tensor.equal(last[name])
     }
     assert moved == {"bn1", "layer2", "layer3", "layer4"}
 
@@ -248,9 +254,8 @@ def test_evaluates_only_when_due_and_at_the_end(toy_job, tmp_path):
 
 
 def test_warm_up_leaves_the_backbone_alone(toy_job, tmp_path):
-    job = toy_job("proxy_nca", schedule__epochs=1, schedule__warmup_epochs=1, seed=2)
-    train_locally(job, Report(), tmp_path / "warm")
-    weights = load_file(tmp_path / "warm" / "last.safetensors")
+    job = toy_job("proxy_nca", schedule__warmup_epochs=1, seed=2)
+    weights, _ = weights_of_two_epochs(job, tmp_path / "warm")
     job = toy_job("proxy_nca", schedule__epochs=1, optimizer__lr__backbone=0.0, seed=2)
     train_locally(job, Report(), tmp_path / "still")
     still = load_file(tmp_path / "still" / "last.safetensors")

@@ -77,14 +77,19 @@ def test_constant_step_and_cosine_schedules():
     assert factors(lr="step", step_epochs=2, step_factor=0.5) == [1.0] * 4 + [0.5] * 4
     cosine = [0.5 * (1 + math.cos(math.pi * i / 8)) for i in range(8)]
     assert factors(lr="cosine") == pytest.approx(cosine)
-    shifted = [0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * i / 6)) for i in range(6)]
-    with_warmup = factors(lr="cosine", final_factor=0.1, warmup_epochs=1)
-    assert with_warmup == pytest.approx([1.0, 1.0, *shifted])
+
+
+def test_a_warm_up_that_does_not_count_shifts_the_cosine_and_cuts_off_its_end():
+    cosine = [0.1 + 0.9 * value for value in factors(lr="cosine")]
+    warm = {"lr": "cosine", "final_factor": 0.1, "warmup_epochs": 1}
+    assert factors(**warm) == pytest.approx([1.0, 1.0, *cosine[:6]])
+    assert factors(**warm, warmup_counts=True) == pytest.approx(cosine)
 
 
 def test_milestones():
     found = factors(lr="milestones", milestones=(1, 3), step_factor=0.1)
     assert found == pytest.approx([1.0] * 2 + [0.1] * 4 + [0.01] * 2)
+    assert factors(lr="constant", milestones=(1, 3)) == [1.0] * 8  # as with `step_epochs`
 
 
 def test_a_schedule_counts_from_the_end_of_the_warm_up_or_from_its_start():

@@ -3,7 +3,9 @@
 import pytest
 
 from hsearch.errors import ConfigError, DatasetError
+from hsearch.methods import load_method
 from hsearch.spec import FoldJob
+from hsearch.training.optimizer import weight_decays
 from hsearch.training.resolve import parse_setting, resolve_job, with_knobs
 
 
@@ -37,11 +39,37 @@ def test_the_job_holds_every_value_and_survives_json(toy_store):
         ({"optimizer__lr": 0.1}, r"set optimizer\.lr\.PART"),
         ({"image__scale": 0.5}, "numbers with commas between"),
         ({"optimizer__nesterov": "yes"}, "write true or false"),
+        ({"schedule__milestones": "3,x"}, "whole numbers with commas between"),
+        (
+            {"method": "supcon", "optimizer__lr__proxies": 0.1},
+            "supcon has no group 'proxies', so 'optimizer.lr.proxies' cannot be set",
+        ),
+        (
+            {"method": "supcon", "optimizer__weight_decay__proxies": 0.0},
+            "supcon has no group 'proxies', so 'optimizer.weight_decay.proxies' cannot be set",
+        ),
+        ({"optimizer__weight_decay__proxis": 0.0}, "Did you mean 'proxies'"),
+        (
+            {"optimizer__weight_decay__proxies": "x"},
+            "'optimizer.weight_decay.proxies' cannot be 'x'",
+        ),
     ],
 )
 def test_faults_are_sentences(toy_store, settings, sentence):
     with pytest.raises(ConfigError, match=sentence):
         resolve(toy_store, **settings)
+
+
+@pytest.mark.parametrize("recipe", ["small", "happier/sop"])
+def test_weight_decay_of_one_group_leaves_the_others_as_they_were(toy_store, recipe):
+    def decays(**settings):
+        job = resolve(toy_store, "happier", recipe, **settings)
+        return weight_decays(job.training.optimizer, load_method("happier"))
+
+    changed = decays(optimizer__weight_decay__proxies=0.5)
+    assert changed == {**decays(), "proxies": 0.5}
+    both = {"optimizer__weight_decay__proxies": 0.5, "optimizer__weight_decay": 0.1}
+    assert decays(**both) == {"backbone": 0.1, "head": 0.1, "proxies": 0.5}
 
 
 def test_unknown_data_is_a_sentence():
