@@ -13,7 +13,7 @@ from hsearch.methods.csl import csl_loss
 from hsearch.methods.normalized_softmax import normalized_softmax_loss
 from hsearch.methods.proxy_nca_pp import proxy_nca_pp_loss
 from hsearch.methods.soft_triple import soft_triple_loss
-from tests.golden_files import load
+from tests.golden_files import load, names
 from tests.methods.test_golden import close, rounding
 
 Arrays = dict[str, Any]
@@ -95,7 +95,7 @@ def test_golden_soft_triple(dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", ["csl_L2", "csl_L3"])
+@pytest.mark.parametrize("name", names("csl_*"))
 def test_golden_csl(name, dtype):
     meta, arrays = load(name)
     raw, x, labels = inputs(meta, arrays, dtype)
