@@ -2,11 +2,15 @@
 
 import hashlib
 import json
-from typing import Self
+from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hsearch.errors import ConfigError, did_you_mean
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1)]
 
 
 class Spec(BaseModel):

@@ -64,6 +64,7 @@ class _Page:
     summary: str
     paper: str
     groups: Mapping[str, float]
+    wishes: Mapping[str, object]
     knobs: tuple[_Knob, ...]
     start: "tuple[StartPoint, ...]"
     recipes: Mapping[str, str]
@@ -85,10 +86,11 @@ def _page(method: str) -> _Page:
     from hsearch.recipes import recipes_of
     from hsearch.search.space import load_space
 
-    space = load_space(method)
+    space, kind = load_space(method), load_method(method)
     return _Page(
         *_summary(method),
-        groups=dict(load_method(method).groups),
+        groups=dict(kind.groups),
+        wishes=dict(kind.wishes),
         knobs=_knobs(space),
         start=space.start,
         recipes=recipes_of(method),
@@ -132,6 +134,9 @@ def _show(page: _Page) -> None:
             f"\nThe group `{group}` learns {factor:g} times as fast as the backbone unless "
             f"optimizer.lr.{group} is given."
         )
+    if page.wishes:
+        wishes = ", ".join(f"{name}={value}" for name, value in page.wishes.items())
+        click.echo(f"\nWhere a recipe leaves it open: {wishes}")
     if page.start:
         click.echo("\nStart points of a search:")
     for point in page.start:

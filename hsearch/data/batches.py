@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from hsearch.data.colors import draw_colors, recolor
 from hsearch.data.pixels import Pixels
 from hsearch.data.samplers import check_batches, draw_epoch
 from hsearch.data.transforms import draw_crops, eval_image, train_image
@@ -83,11 +84,13 @@ class TrainingBatches:
         rows = np.tile(self.rows[chosen], self.views)
         rng = rng_for(self.seed, "augmentation", epoch, iteration)
         crops = draw_crops(rng, *self.pixels.sizes(rows), self.image)
+        colors = draw_colors(rng, rows.size, self.image)
         part = np.arange(rows.size).reshape(self.views, world_size(), -1)[:, rank()].ravel()
 
         def one(position: int) -> Tensor:
             pixels = self.pixels[int(rows[position])]
-            return train_image(pixels, crops, position, self.image.crop)
+            image = train_image(pixels, crops, position, self.image.crop)
+            return image if colors is None else recolor(image, colors, position)
 
         return [partial(one, int(position)) for position in part]
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -45,6 +46,8 @@ class Method(nn.Module):
         features: What `embed` receives: `vector`, the output of the recipe's pooling and head, or
             `map`, the backbone's spatial features (the method then owns its head).
         views: Augmented copies of each image in a batch.
+        wishes: Settings that the method wants where a recipe leaves them open, by dotted name, such
+            as a sampler or changes of colours.
         supervised: Whether the loss sees the labels; if not, only views of an image attract.
         groups: Names of the method's optimiser groups, with the published factor of their learning
             rate relative to the backbone's. A group called `head` follows the recipe's head.
@@ -54,6 +57,7 @@ class Method(nn.Module):
     geometry: ClassVar[Literal["sphere", "poincare"]] = "sphere"
     features: ClassVar[Literal["vector", "map"]] = "vector"
     views: ClassVar[int] = 1
+    wishes: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     supervised: ClassVar[bool] = True
     groups: ClassVar[Mapping[str, float]] = {}
     curvature: float = 1.0

@@ -5,7 +5,7 @@
 
 import math
 from collections.abc import Callable, Mapping
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -125,6 +125,7 @@ class Loss(Method):
     """
 
     views: ClassVar[int] = 2
+    wishes: ClassVar[Mapping[str, Any]] = {"batch.sampler": "hierarchical_groups"}
 
     def __init__(
         self,

@@ -1,6 +1,7 @@
 """SimCLR: SupCon without labels; the only positive of a view is the other view of its image."""
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -22,6 +23,13 @@ class Loss(Method):
     """
 
     supervised: ClassVar[bool] = False
+    # Images of a class are negatives of each other, so a batch should not gather them; and where
+    # views share their colours, those are all that is learned.
+    wishes: ClassVar[Mapping[str, Any]] = {
+        "batch.sampler": "shuffle",
+        "image.color_jitter": [0.8, 0.8, 0.8, 0.2],
+        "image.grayscale": 0.2,
+    }
     views: ClassVar[int] = 2
 
     def __init__(

@@ -22,18 +22,28 @@ def recipes_of(method: str) -> dict[str, str]:
     return {name: str(read_yaml(_FOLDER / f"{name}.yaml").content["about"]) for name in names}
 
 
-def load_recipe(name: str, overrides: Mapping[str, Value] | None = None) -> TrainingSpec:
+def load_recipe(
+    name: str,
+    overrides: Mapping[str, Value] | None = None,
+    wishes: Mapping[str, Value] | None = None,
+) -> TrainingSpec:
     """Returns the recipe with single values overridden.
 
     Args:
         name: One of `available_recipes()`.
         overrides: Values by dotted key, such as `{"optimizer.lr.proxies": 0.01}`; a whole is set
             before its parts.
+        wishes: Values by dotted key of what the recipe itself leaves open.
     """
     if name not in available_recipes():
         raise ConfigError(f"Unknown recipe '{name}'; {did_you_mean(name, available_recipes())}")
     file = read_yaml(_FOLDER / f"{name}.yaml")
     content = {"recipe": name, **{k: v for k, v in file.content.items() if k != "about"}}
+    for key, value in (wishes or {}).items():
+        section, setting = key.split(".")
+        part = content[section]
+        if isinstance(part, dict):
+            part.setdefault(setting, value)
     for key, value in sorted((overrides or {}).items(), key=lambda item: item[0].count(".")):
         if key == "recipe":
             raise ConfigError(

@@ -51,7 +51,8 @@ def resolve_job(
     _check_names(method, settings)
     knobs = {key.removeprefix("method."): v for key, v in settings.items() if _is_knob(key)}
     checked = check_knobs(method, knobs)
-    training = load_recipe(recipe, {k: v for k, v in settings.items() if not _is_knob(k)})
+    others = {key: value for key, value in settings.items() if not _is_knob(key)}
+    training = load_recipe(recipe, others, load_method(method).wishes)
     training = training.model_copy(update={"model": _with_absolute_weights(training.model)})
     _check_groups(method, training.optimizer, settings)
     _check_task(method, data)

@@ -1,5 +1,7 @@
 """Batches: what a network is fed, in order, the same for the same seed."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -46,6 +48,16 @@ def test_views_show_the_same_images_differently_all_first_views_first(toy_store,
     means = batch.images.float().mean(dim=(2, 3))
     distances = torch.cdist(means[:16], means[16:])
     assert (distances.diagonal() < distances.median()).float().mean() > 0.9
+
+
+def test_views_differ_in_their_colors_where_that_is_asked_for(toy_store, pixels):
+    plain = ImageSpec(resize=16, crop=12, scale=(1.0, 1.0), ratio=(1.0, 1.0), flip=0.0)
+    gray = plain.model_copy(update={"color_jitter": (0.4, 0.4, 0.4, 0.1), "grayscale": 0.5})
+    batches = training_batches(toy_store, pixels, views=2)
+    (before,), (after,) = (replace(batches, image=image).epoch(1, 1) for image in (plain, gray))
+    assert torch.equal(*before.images.chunk(2))
+    assert not torch.equal(*after.images.chunk(2))
+    assert torch.equal(before.labels, after.labels)
 
 
 def test_same_seed_same_batches_other_epoch_other_batches(toy_store, pixels):

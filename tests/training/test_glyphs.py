@@ -51,10 +51,9 @@ def test_every_method_clearly_beats_the_untrained_network(method, trainings):
     trained = trainings[method].result()
     result = trained.result
     assert result.untrained["map_at_r"] < 0.1
-    if not load_method(method).supervised:
-        # The colours of a glyph tell it from all others, and no augmentation changes them.
-        losses = [epoch.loss for epoch in result.history if epoch.loss is not None]
-        assert losses[-1] < 0.97 * losses[0]
-        return
-    assert 0.2 < result.score < 0.9
-    assert trained.tested > 0.1
+    assert result.score < 0.9
+    if load_method(method).supervised:
+        assert result.score > 0.2
+        assert trained.tested > 0.1
+    else:
+        assert result.score > 3 * result.untrained["map_at_r"]

@@ -72,6 +72,20 @@ def test_weight_decay_of_one_group_leaves_the_others_as_they_were(toy_store, rec
     assert decays(**both) == {"backbone": 0.1, "head": 0.1, "proxies": 0.5}
 
 
+def test_a_method_has_its_wish_where_the_recipe_leaves_it_open(toy_store):
+    def batch_and_image(method, recipe="small", **settings):
+        job = resolve_job(method=method, data=str(toy_store.path), recipe=recipe, settings=settings)
+        return job.training.batch.sampler, job.training.image.grayscale
+
+    assert batch_and_image("supcon") == ("m_per_class", 0.0)
+    assert batch_and_image("simclr") == ("shuffle", 0.2)
+    assert batch_and_image("simclr", "hier/cub-deit-s") == ("unique_class", 0.2)
+    assert batch_and_image("simclr", **{"image.grayscale": 0.5, "batch.sampler": "hard"}) == (
+        "hard",
+        0.5,
+    )
+
+
 def test_unknown_data_is_a_sentence():
     with pytest.raises(DatasetError, match="hsearch data prepare carz"):
         resolve_job(method="hpl", data="carz", recipe="small", settings={})
