@@ -175,7 +175,7 @@ class Study:
                 trials=tuple(
                     trial.model_copy(update={"run_id": runs.get(trial.number)}) for trial in trials
                 ),
-                searching=self._proposer is not None or driver_lives(attributes.get("driver")),
+                searching=driver_lives(attributes.get("driver")),
                 run_id=attributes.get("mlflow_run"),
                 versions=attributes.get("versions", {}),
             )
