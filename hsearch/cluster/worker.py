@@ -70,6 +70,7 @@ def _train(ticket: dict[str, Any], board: ActorHandle, group: int, train: Train)
     ranks, one that loses the others has no outcome: it ends, and the group starts anew.
     """
     job = FoldJob.model_validate_json(ticket["job"])
+    alone = distributed.world_size() == 1  # asked now: Ray may take a broken group down meanwhile
     try:
         with _claimed(job, Path(ticket["path"])) as folder:
             result = train(job, _ToBoard(board, group, ticket["key"]), folder)
@@ -81,7 +82,7 @@ def _train(ticket: dict[str, Any], board: ActorHandle, group: int, train: Train)
     except Exception as error:
         traceback.print_exc()
         outcome = _outcome_of(error, job)
-        if distributed.world_size() == 1:
+        if alone:
             return outcome
         if "broken" in outcome or _is_out_of_memory(error):
             ray.get(board.finish.remote(group, ticket["key"], outcome))
