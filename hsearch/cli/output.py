@@ -32,11 +32,6 @@ def print_table(
     Console().print(table)
 
 
-def plural(count: int, noun: str) -> str:
-    """Returns `1 trial` or `3 trials`."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
 def plain_lines(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Returns the lines of a table, columns aligned to the left and two blanks apart."""
     table = [[column.upper() for column in columns], *rows]

@@ -11,7 +11,6 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from hsearch.cli.output import plural
 from hsearch.cli.study_words import (
     count_words,
     duration_words,
@@ -24,6 +23,7 @@ from hsearch.folds import NUM_FOLDS
 from hsearch.results import OBJECTIVE, EpochRecord
 from hsearch.search.record import StudyRecord, TrialRecord
 from hsearch.search.watch import Watch
+from hsearch.words import plural
 
 _SHOWN_FOLDS = 8
 

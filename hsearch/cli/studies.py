@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from hsearch.cli.options import storage_option
-from hsearch.cli.output import plural, print_table
+from hsearch.cli.output import print_table
+from hsearch.words import plural
 
 if TYPE_CHECKING:
     from hsearch.search.record import StudyRecord, TrialRecord

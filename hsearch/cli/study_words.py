@@ -5,9 +5,10 @@ from collections.abc import Iterable, Mapping
 
 import click
 
-from hsearch.cli.output import plural, print_table
+from hsearch.cli.output import print_table
 from hsearch.search.record import StudyRecord, TrialRecord, TrialState
 from hsearch.spec import KnobValue
+from hsearch.words import plural
 
 _SHOWN_REASONS = 5
 

@@ -10,8 +10,8 @@ import click
 from click.core import ParameterSource
 
 from hsearch.cli.options import read_settings, storage_option, training_options
-from hsearch.cli.output import plural
 from hsearch.cli.studies import find_trial
+from hsearch.words import plural
 
 if TYPE_CHECKING:
     from hsearch.folds import Splits

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hsearch.cli.options import STORAGE, read_settings, storage_option, training_options
-from hsearch.cli.output import plural
+from hsearch.words import plural
 
 if TYPE_CHECKING:
     from hsearch.cluster.run import SearchOptions

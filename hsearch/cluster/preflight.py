@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hsearch.errors import ConfigError
+from hsearch.words import plural
 
 MAX_CPUS_PER_GPU = 8
 """More threads than this do not help one GPU to its images."""
@@ -68,28 +69,22 @@ def plan_groups(
     cpus = cpus or (_share_of_cpus(nodes) if gpus else 1)
     ranks = sum(_ranks(node, cpus, gpus) for node in nodes)
     fitting = ranks // workers
-    rank = f"{cpus} CPU{'s' if cpus > 1 else ''}" + (" and 1 GPU" if gpus else "")
+    rank = plural(cpus, "CPU") + (" and 1 GPU" if gpus else "")
     rank += f" and {RANK_BYTES / 1e9:g} GB" if _is_short_of_memory(nodes, cpus, gpus) else ""
-    machines = f"{len(nodes)} node{'s' if len(nodes) != 1 else ''}"
-    has = f"{machines} with {sum(n.cpus for n in nodes):g} CPUs"
+    has = f"{plural(len(nodes), 'node')} with {sum(n.cpus for n in nodes):g} CPUs"
     if gpus:
         has += f" and {sum(n.gpus for n in nodes):g} GPUs"
-    holds = f"{has}: room for {_workers(ranks)} of {rank}"
+    holds = f"{has}: room for {plural(ranks, 'worker')} of {rank}"
     if not fitting:
         raise ConfigError(
-            f"A fold needs {_workers(workers)} of {rank} at once, but the cluster has {holds}; "
-            "lower `--workers-per-fold` or `--cpus-per-worker`."
+            f"A fold needs {plural(workers, 'worker')} of {rank} at once, but the cluster has "
+            f"{holds}; lower `--workers-per-fold` or `--cpus-per-worker`."
         )
     groups = min(fitting, limit or fitting)
-    trainings = f"{groups} fold training{'s' if groups > 1 else ''}"
-    arithmetic = f"{holds}; {workers} per fold: {trainings} at once"
+    arithmetic = f"{holds}; {workers} per fold: {plural(groups, 'fold training')} at once"
     if groups < fitting:
         arithmetic += f" (of {fitting} possible)"
     return Plan(groups, workers, cpus, gpus, arithmetic)
-
-
-def _workers(count: int) -> str:
-    return f"{count} worker{'' if count == 1 else 's'}"
 
 
 def concurrent_trials(groups: int, folds_ahead: int) -> int:

@@ -26,6 +26,7 @@ from hsearch.search.study import Study
 from hsearch.search.watch import Watch
 from hsearch.tracking.tracker import Tracker
 from hsearch.training.loop import train_fold
+from hsearch.words import plural
 
 if TYPE_CHECKING:
     from hsearch.cluster.worker import Train
@@ -214,7 +215,7 @@ class _Search:
             self._tell_groups()
 
     def _tell_groups(self) -> None:
-        groups = "1 worker group" if self.alive == 1 else f"{self.alive} worker groups"
+        groups = plural(self.alive, "worker group")
         waiting = "" if self.wanted else "; waiting for a machine"
         self.watch.said(f"{groups} at work, room for {self.wanted}{waiting}.")
         self.watch.groups(self.alive, self.wanted)
