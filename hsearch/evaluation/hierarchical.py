@@ -122,7 +122,8 @@ def _ideal_gains(counts: NDArray[np.int64]) -> NDArray[np.float64]:
     ends = counts[:, :0:-1].cumsum(axis=1)  # finest first
     gained = np.diff(discounts[ends], axis=1, prepend=0.0)
     gains = 2.0 ** np.arange(counts.shape[1] - 1, 0, -1) - 1.0
-    return gained @ gains
+    ideal: NDArray[np.float64] = gained @ gains
+    return ideal
 
 
 def _put(values: NDArray[np.float64], device: torch.device) -> Tensor:

@@ -82,4 +82,5 @@ def ranks_of_hits(hits: Tensor, ranks: Tensor | None = None) -> Tensor:
 
 def harmonic_differences(ranks: Tensor, last: Tensor) -> Tensor:
     """Returns H(last) - H(rank - 1), the sum of 1 / n over n = rank..last; 0 if rank = last + 1."""
-    return torch.special.digamma(last + 1.0) - torch.special.digamma(ranks)
+    difference: Tensor = torch.special.digamma(last + 1.0) - torch.special.digamma(ranks)
+    return difference

@@ -128,7 +128,7 @@ class Rankings:
 
     def _pieces(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
         """Yields ranges of queries that share the coarsest label and are in the gallery or not."""
-        kind = np.stack([self._begin, self._own >= 0])[:, begin:end]
+        kind = np.stack([self._begin, self._end, self._own >= 0])[:, begin:end]
         changes = begin + 1 + np.flatnonzero((kind[:, 1:] != kind[:, :-1]).any(axis=0))
         for left, right in zip([begin, *changes], [*changes, end], strict=True):
             for start in range(int(left), int(right), self._block_rows):

@@ -85,7 +85,8 @@ class RetrievalTask:
         """Returns (Q, L + 1): the gallery images that share exactly 0..L labels, without itself."""
         whole = len(self.gallery_rows) - (self.own >= 0)
         at_least = np.column_stack([whole, self.relevant(), np.zeros_like(whole)])
-        return at_least[:, :-1] - at_least[:, 1:]
+        exactly: IntArray = at_least[:, :-1] - at_least[:, 1:]
+        return exactly
 
 
 def _rows(mask: BoolArray | None, length: int, name: str) -> IntArray:

@@ -117,11 +117,11 @@ def retrieval(
     rows = range(len(embeddings))
     queries = rows if queries is None else np.flatnonzero(queries)
     gallery = rows if gallery is None else np.flatnonzero(gallery)
-    found = {}
+    found: dict[str, list] = {}
     for query in queries:
         order = ranking(embeddings, query, gallery, distance)
         levels = [shared(paths[query], paths[row]) for row in order]
-        values = {}
+        values: dict[str, float] = {}
         if any(levels):
             values |= hierarchical(levels, depth, alpha, own=query in gallery)
         for level in range(depth):

@@ -1,6 +1,7 @@
 import subprocess
 import sys
 import textwrap
+from typing import Any
 
 import numpy as np
 import pytest
@@ -195,7 +196,7 @@ def test_retrieval_in_the_ball_is_that_of_a_loop(seed, num_levels):
     embeddings, labels = random_case(seed)
     embeddings *= 0.99 / np.linalg.norm(embeddings, axis=1).max()
     paths = random_paths(seed, labels, num_levels)
-    ball = {"geometry": "poincare", "curvature": 0.9}
+    ball: dict[str, Any] = {"geometry": "poincare", "curvature": 0.9}
     expected = oracles.retrieval(
         embeddings, paths, distance=lambda x, y: oracles.poincare(x, y, 0.9)
     )
@@ -214,7 +215,7 @@ def test_query_and_gallery_may_overlap(seed, share, overlap):
     queries = rng.random(len(labels)) < share
     gallery = ~queries | (rng.random(len(labels)) < overlap)
     queries[:2] = gallery[:2] = True
-    masks = {"queries": queries, "gallery": gallery}
+    masks: dict[str, Any] = {"queries": queries, "gallery": gallery}
     found = retrieval_metrics(embeddings, paths, **masks, whole_list=True)
     assert found == pytest.approx(oracles.retrieval(embeddings, paths, **masks), abs=1e-12)
     short = retrieval_metrics(embeddings, paths, **masks)
@@ -251,7 +252,7 @@ def test_blocks_of_any_size_give_the_same(seed, budget, whole_list, geometry):
     labels = rng.integers(0, 5, n)
     labels[:2] = 0
     paths = np.stack([labels // 3, labels], axis=1)
-    ask = {"geometry": geometry, "curvature": 1.0, "whole_list": whole_list}
+    ask: dict[str, Any] = {"geometry": geometry, "curvature": 1.0, "whole_list": whole_list}
     whole = retrieval_metrics(embeddings, paths, **ask)
     found = retrieval_metrics(embeddings, paths, **ask, memory_budget=budget)
     assert found == pytest.approx(whole, rel=1e-13)  # one changed rank makes 1e-5 and more
@@ -397,7 +398,7 @@ def test_memory_stays_far_below_a_square_matrix():
             x = np.random.default_rng(0).normal(size=(n, 16)).astype(np.float32) * 0.01
             retrieval_metrics(x, np.arange(n) % (n // 10), memory_budget=2**26, **options)
 
-        ball = {"geometry": "poincare", "curvature": 0.1}
+        ball: dict[str, Any] = {"geometry": "poincare", "curvature": 0.1}
         run(1000), run(1000, **ball)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         run(20_000), run(20_000, queries=np.arange(20_000) < 4_000, **ball)
