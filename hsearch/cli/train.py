@@ -19,16 +19,7 @@ if TYPE_CHECKING:
     from hsearch.search.record import TrialRecord
     from hsearch.spec import FoldJob
 
-_DECIDED_BY_LIKE = (
-    "method",
-    "data",
-    "splits",
-    "recipe",
-    "settings",
-    "epochs",
-    "seed",
-    "objective",
-)
+_DECIDED_BY_LIKE = ("method", "data", "splits", "recipe", "settings", "epochs", "seed", "objective")
 
 
 @click.command()
