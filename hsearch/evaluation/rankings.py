@@ -21,7 +21,7 @@ from hsearch.geometry import Geometry
 
 IntArray = NDArray[np.int64]
 
-LARGEST_TILE = 256  # queries of one matrix product
+LARGEST_TILE = 240  # queries of one matrix product
 CACHE = 2**23  # bytes of keys that are sorted at a time
 LEVEL_BITS = 5
 MOST_LEVELS = 2**LEVEL_BITS - 1
