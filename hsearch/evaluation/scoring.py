@@ -1,0 +1,129 @@
+"""Scoring embedded images: what is scored, by which protocol, and which metrics are wanted."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hsearch.evaluation.evaluate import retrieval_metrics
+from hsearch.evaluation.metrics import RECALL_AT
+from hsearch.evaluation.neighbors import MEMORY_BUDGET
+from hsearch.evaluation.protocols import concatenated
+from hsearch.geometry import Geometry
+from hsearch.results import Metrics
+
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+Similarity = Literal["cosine", "euclidean", "poincare"]
+
+
+@dataclass(frozen=True, eq=False)
+class Embedded:
+    """Embedded images with all that it takes to score them.
+
+    Attributes:
+        embeddings: (N, D) floats, of norm 1 for `cosine`.
+        labels: (N, L) ids, coarsest level first.
+        level_names: L names.
+        similarity: How images are ranked for a query.
+        curvature: Of the Poincare ball, else 0.
+        queries: (N,) which rows query; all if None.
+        gallery: (N,) which rows are retrieved; all if None.
+    """
+
+    embeddings: NDArray[Any]
+    labels: IntArray
+    level_names: tuple[str, ...]
+    similarity: Similarity
+    curvature: float = 0.0
+    queries: BoolArray | None = None
+    gallery: BoolArray | None = None
+
+    @property
+    def geometry(self) -> Geometry:
+        """As the search calls it: euclidean order of unit vectors is that of their cosines."""
+        return "poincare" if self.similarity == "poincare" else "sphere"
+
+
+@dataclass(frozen=True)
+class ScoreOptions:
+    """What to compute beside the fixed metrics.
+
+    Attributes:
+        recall_at: The k of recall_at_k.
+        alpha: Exponent of the relevance of `h_ap`, > 0; above 1 it favours the fine levels.
+        memory_budget: Bytes that a search may take at a time.
+    """
+
+    recall_at: tuple[int, ...] = RECALL_AT
+    alpha: float = 1.0
+    memory_budget: int = MEMORY_BUDGET
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """Who searches whom.
+
+    Attributes:
+        kind: Every image queries all others, or marked queries search a marked gallery.
+        queries: How many images query.
+        gallery: How many images are retrieved.
+        queries_without_match: Queries whose finest label no other image of the gallery has; they
+            count in no mean of that level.
+    """
+
+    kind: Literal["self retrieval", "query/gallery"]
+    queries: int
+    gallery: int
+    queries_without_match: int
+
+
+def score(embedded: Embedded, options: ScoreOptions) -> Metrics:
+    """Returns all metrics of all levels."""
+    return retrieval_metrics(
+        embedded.embeddings,
+        embedded.labels,
+        geometry=embedded.geometry,
+        curvature=embedded.curvature,
+        queries=embedded.queries,
+        gallery=embedded.gallery,
+        recall_at=options.recall_at,
+        whole_list=True,
+        alpha=options.alpha,
+        memory_budget=options.memory_budget,
+    )
+
+
+def join(parts: Sequence[Embedded]) -> Embedded:
+    """Returns the same images with the embeddings of several models side by side."""
+    first = parts[0]
+    in_ball = first.similarity == "poincare"
+    vectors = concatenated(
+        [part.embeddings for part in parts],
+        geometry=first.geometry,
+        curvatures=[part.curvature for part in parts] if in_ball else (),
+    )
+    return replace(
+        first,
+        embeddings=vectors.numpy(),
+        similarity="euclidean" if in_ball else "cosine",
+        curvature=0.0,
+    )
+
+
+def protocol_of(embedded: Embedded) -> Protocol:
+    """Returns who searches whom."""
+    finest = embedded.labels[:, -1]
+    everyone = np.ones(len(finest), dtype=bool)
+    queries = everyone if embedded.queries is None else embedded.queries
+    gallery = everyone if embedded.gallery is None else embedded.gallery
+    matches = np.bincount(finest[gallery], minlength=finest.max() + 1)[finest] - gallery
+    masked = embedded.queries is not None or embedded.gallery is not None
+    return Protocol(
+        kind="query/gallery" if masked else "self retrieval",
+        queries=int(queries.sum()),
+        gallery=int(gallery.sum()),
+        queries_without_match=int(np.count_nonzero(queries & (matches == 0))),
+    )
