@@ -100,6 +100,36 @@ def neighbor_blocks(
     return _blocks(search, len(queries), k, own, block)
 
 
+def kmeans_assignments(points: Points, num_clusters: int, *, seed: int) -> IntArray:
+    """Returns (N,): the cluster, 0..num_clusters - 1, of every point after euclidean k-means.
+
+    All points take part, on the CPU in float32; the same seed gives the same clusters.
+
+    Args:
+        points: (N, D) floats, NumPy or torch.
+        num_clusters: 1..N.
+        seed: Of the choice of the first centres among the points, >= 0.
+
+    Raises:
+        DivergedError: A point is not finite.
+    """
+    if not 1 <= num_clusters <= len(points):
+        raise ValueError(f"`num_clusters` must lie in 1..{len(points)}, but got {num_clusters}.")
+    _check(points, "sphere", 0.0)
+    faiss, vectors = _faiss(), _array(points)
+    faiss.omp_set_num_threads(torch.get_num_threads())
+    clustering = faiss.Kmeans(
+        vectors.shape[1],
+        num_clusters,
+        seed=seed,
+        min_points_per_centroid=1,
+        max_points_per_centroid=len(vectors),  # faiss would draw 256 per cluster and leave the rest
+    )
+    clustering.train(vectors)
+    assignments: IntArray = clustering.assign(vectors)[1]
+    return assignments.astype(np.int64)
+
+
 def _blocks(
     search: _Search, num_queries: int, k: int, own: IntArray | None, block: int
 ) -> Iterator[tuple[slice, IntArray]]:

@@ -1,0 +1,263 @@
+"""Classification of images by frozen embeddings, for classes seen or unseen in training.
+
+The network stays as it is; a classifier is fitted to the embeddings of labelled images (`train`)
+and judged on other images (`test`) of the same classes. On classes that the network never saw and
+that have no image split of their own, `halves` makes one.
+
+References:
+    Zhang, Xu, Xiong, Ramaiah, Use All The Labels: A Hierarchical Multi-Label Contrastive Learning
+    Framework, CVPR 2022, arXiv:2204.13207 (the seen/unseen protocol).
+"""
+
+import logging
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+from torch.nn import functional as F
+
+from hsearch.errors import ConfigError, DatasetError
+from hsearch.evaluation.neighbors import MEMORY_BUDGET, Points, nearest_neighbors
+from hsearch.evaluation.tangent import tangent_vectors
+from hsearch.geometry import Geometry
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+TEMPERATURE = 0.07
+MAX_ITERATIONS = 1000
+GRADIENT_TOLERANCE = 1e-8  # largest entry of the gradient of the mean loss at which a fit ends
+
+logger = logging.getLogger(__name__)
+
+
+def knn_accuracy(
+    train: Points,
+    train_labels: ArrayLike,
+    test: Points,
+    test_labels: ArrayLike,
+    *,
+    k: int = 20,
+    geometry: Geometry = "sphere",
+    curvature: float = 0.0,
+) -> float:
+    """Returns the share, in 0..1, of test images that their k nearest train images vote right.
+
+    A neighbour at distance d votes for its class with the weight exp(-d^2 / (2 T)), T = 0.07. For
+    vectors of norm 1 that is the field's exp(cosine / T) up to a factor; written with the distance
+    it holds in the ball as well. Equal votes go to the class of the nearer neighbour.
+
+    Args:
+        train: (N, D) floats, NumPy or torch; normalise them first for cosine votes.
+        train_labels: (N,) labels.
+        test: (M, D) floats.
+        test_labels: (M,) labels, each of which occurs in `train_labels`.
+        k: 1..N; 20 is usual, and more neighbours than a class has images do no harm.
+        geometry: `sphere` (euclidean distance) or `poincare`.
+        curvature: Of the ball, > 0; unused on the sphere.
+
+    Raises:
+        DatasetError: Lengths differ, or a test image's class has no train image.
+        ConfigError: `k` is out of range, or a point lies outside of the ball.
+        DivergedError: An embedding is not finite.
+
+    References:
+        Wu, Xiong, Yu, Lin, Unsupervised Feature Learning via Non-Parametric Instance
+        Discrimination, CVPR 2018, arXiv:1805.01978 (the vote and its T).
+        Caron et al., Emerging Properties in Self-Supervised Vision Transformers, ICCV 2021,
+        arXiv:2104.14294 (k = 20).
+    """
+    train_ids, test_ids = _class_ids(train, train_labels, test, test_labels)
+    if not 1 <= k <= len(train_ids):
+        raise ConfigError(
+            f"`k` must lie in 1..{len(train_ids)}, the number of train images, but got {k}."
+        )
+    neighbors = nearest_neighbors(
+        test, train, k, exclude_self=False, geometry=geometry, curvature=curvature
+    )
+    weights = _vote_weights(test, train, neighbors, geometry, curvature)
+    classes = train_ids[neighbors]
+    votes = np.stack([(weights * (classes == own[:, None])).sum(axis=1) for own in classes.T])
+    # The first of the largest votes is the one whose neighbour is nearest.
+    predicted = classes[np.arange(len(classes)), votes.argmax(axis=0)]
+    return float((predicted == test_ids).mean())
+
+
+def linear_accuracy(
+    train: Points,
+    train_labels: ArrayLike,
+    test: Points,
+    test_labels: ArrayLike,
+    *,
+    l2: float = 1.0,
+    geometry: Geometry = "sphere",
+    curvature: float = 0.0,
+    memory_budget: int = MEMORY_BUDGET,
+) -> float:
+    """Returns the top-1 accuracy, in 0..1, of a linear classifier on frozen embeddings.
+
+    Points of the ball are taken to the tangent space at the origin first.
+
+    Args:
+        train: (N, D) floats, NumPy or torch.
+        train_labels: (N,) labels.
+        test: (M, D) floats.
+        test_labels: (M,) labels, each of which occurs in `train_labels`.
+        l2: Weight of the penalty, > 0; see `fit_linear`.
+        geometry: `sphere` or `poincare`.
+        curvature: Of the ball, > 0; unused on the sphere.
+        memory_budget: Bytes that the scores of a block of images may take.
+
+    Raises:
+        DatasetError: Lengths differ, or a test image's class has no train image.
+        ConfigError: `l2` is out of range, or a point lies outside of the ball.
+        DivergedError: An embedding is not finite.
+    """
+    train_ids, test_ids = _class_ids(train, train_labels, test, test_labels)
+    features = tangent_vectors(train, geometry=geometry, curvature=curvature)
+    probes = tangent_vectors(test, geometry=geometry, curvature=curvature)
+    weights, bias = fit_linear(features, train_ids, l2=l2, memory_budget=memory_budget)
+    block = _block(len(bias), memory_budget)
+    predicted = torch.cat([(rows @ weights + bias).argmax(dim=1) for rows in probes.split(block)])
+    return float((predicted.cpu().numpy() == test_ids).mean())
+
+
+def fit_linear(
+    features: Tensor, ids: IntArray, *, l2: float, memory_budget: int = MEMORY_BUDGET
+) -> tuple[Tensor, Tensor]:
+    """Returns the weights (D, C) and bias (C,) of the multinomial logistic regression.
+
+    They minimise the sum over images of the cross-entropy plus l2 / 2 times the squared weights
+    (not the bias), which is scikit-learn's LogisticRegression with C = 1 / l2. The problem is
+    convex: full-batch L-BFGS from zero needs no learning rate and no seed.
+
+    Args:
+        features: (N, D) float64.
+        ids: (N,) classes, 0..C-1.
+        l2: > 0; 1 is scikit-learn's default.
+        memory_budget: Bytes that the scores of a block of images may take.
+
+    Raises:
+        ConfigError: `l2` is not above 0.
+    """
+    if not 0 < l2 < float("inf"):
+        raise ConfigError(f"`l2` must be a number above 0, but got {l2}.")
+    num_images, num_classes = len(features), int(ids.max()) + 1
+    targets = torch.from_numpy(ids).to(features.device)
+    weights = features.new_zeros(features.shape[1], num_classes, requires_grad=True)
+    bias = features.new_zeros(num_classes, requires_grad=True)
+    optimiser = torch.optim.LBFGS(
+        [weights, bias],
+        max_iter=MAX_ITERATIONS,
+        tolerance_grad=GRADIENT_TOLERANCE,
+        tolerance_change=0.0,
+        line_search_fn="strong_wolfe",
+    )
+    block = _block(num_classes, memory_budget)
+
+    @torch.enable_grad()  # the caller may run in no_grad
+    def mean_loss() -> Tensor:
+        optimiser.zero_grad()
+        loss = l2 / (2 * num_images) * (weights * weights).sum()
+        loss.backward()
+        total = loss.detach()
+        for rows, labels in zip(features.split(block), targets.split(block), strict=True):
+            part = F.cross_entropy(rows @ weights + bias, labels, reduction="sum") / num_images
+            part.backward()
+            total += part.detach()
+        return total
+
+    optimiser.step(mean_loss)
+    _warn_unless_converged(weights, bias)
+    return weights.detach(), bias.detach()
+
+
+def halves(labels: ArrayLike, *, seed: int) -> NDArray[np.bool_]:
+    """Returns (N,): true for the random half of every class's images to train on, else to test.
+
+    The larger half of an odd class trains, so a class of one image is not tested.
+
+    Args:
+        labels: (N,) labels.
+        seed: >= 0; the same seed and labels give the same halves.
+    """
+    _, ids, sizes = np.unique(np.asarray(labels), return_inverse=True, return_counts=True)
+    order = np.lexsort((np.random.default_rng(seed).permutation(len(ids)), ids))
+    first_of_class = np.cumsum(sizes) - sizes
+    rank_in_class = np.empty(len(ids), dtype=np.int64)
+    rank_in_class[order] = np.arange(len(ids)) - first_of_class[ids[order]]
+    train: NDArray[np.bool_] = 2 * rank_in_class < sizes[ids]
+    return train
+
+
+def _class_ids(
+    train: Points, train_labels: ArrayLike, test: Points, test_labels: ArrayLike
+) -> tuple[IntArray, IntArray]:
+    """Returns the labels (N,) and (M,) as numbers 0..C-1 of the C classes of `train`."""
+    known, wanted = np.asarray(train_labels), np.asarray(test_labels)
+    for name, points, labels in (("train", train, known), ("test", test, wanted)):
+        if labels.shape != (len(points),) or not labels.size:
+            raise DatasetError(
+                f"Every {name} embedding needs one label, and there must be one at least, but got "
+                f"labels of shape {labels.shape} for {len(points)} embeddings."
+            )
+    classes, train_ids = np.unique(known, return_inverse=True)
+    missing = np.setdiff1d(wanted, classes)
+    if missing.size:
+        raise DatasetError(
+            f"Test images must be of classes that have train images, but {missing.size} classes "
+            f"have none (the first is '{missing[0]}'); split each class's images with `halves`."
+        )
+    return train_ids, np.searchsorted(classes, wanted)
+
+
+def _vote_weights(
+    test: Points, train: Points, neighbors: IntArray, geometry: Geometry, curvature: float
+) -> FloatArray:
+    """Returns (M, k): exp(-(d^2 - smallest d^2 of the row) / (2 T)), which never underflows to 0.
+
+    One column at a time: memory is that of the points, not k times as much.
+    """
+    queries, references = _float64(test), _float64(train)
+    columns = [
+        _squared_distances(queries, references[column], geometry, curvature)
+        for column in neighbors.T
+    ]
+    squares = np.stack(columns, axis=1)
+    weights: FloatArray = np.exp(-(squares - squares.min(axis=1, keepdims=True)) / 2 / TEMPERATURE)
+    return weights
+
+
+def _squared_distances(
+    x: FloatArray, y: FloatArray, geometry: Geometry, curvature: float
+) -> FloatArray:
+    """Returns (N,): the squared distances of rows i of x and y (N, D); cf. `poincare_order`."""
+    gaps: FloatArray = ((x - y) ** 2).sum(axis=1)
+    if geometry == "sphere":
+        return gaps
+    room = (1 - curvature * (x * x).sum(axis=1)) * (1 - curvature * (y * y).sum(axis=1))
+    squares: FloatArray = np.arccosh(1 + 2 * curvature * gaps / room) ** 2 / curvature
+    return squares
+
+
+def _float64(points: Points) -> FloatArray:
+    if isinstance(points, Tensor):
+        points = points.detach().cpu().numpy()
+    return np.asarray(points, dtype=np.float64)
+
+
+def _block(num_classes: int, memory_budget: int) -> int:
+    """Images whose scores, their softmax and its gradient fit into the budget."""
+    return max(1, memory_budget // (4 * 8 * num_classes))
+
+
+def _warn_unless_converged(*parameters: Tensor) -> None:
+    largest = max(float(p.grad.abs().max()) for p in parameters if p.grad is not None)
+    if largest > 100 * GRADIENT_TOLERANCE:
+        logger.warning(
+            "The linear classifier did not converge in %d iterations (gradient %.1e); scale the "
+            "embeddings to norms about 1 or raise `l2`.",
+            MAX_ITERATIONS,
+            largest,
+        )
