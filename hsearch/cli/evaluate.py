@@ -1,8 +1,6 @@
 """`hsearch evaluate`: score trained runs, or embeddings from a file."""
 
-import json
 import math
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -12,8 +10,7 @@ from click.core import ParameterSource
 from hsearch.words import plural
 
 if TYPE_CHECKING:
-    from hsearch.evaluation.scoring import Embedded, ScoreOptions, Similarity
-    from hsearch.results import Metrics
+    from hsearch.evaluation.scoring import Embedded, Similarity
 
 _MIB = 2**20
 _OF_RUNS = ("part",)
@@ -127,10 +124,12 @@ def evaluate(
       hsearch evaluate runs/fold-0 runs/fold-1 runs/fold-2 runs/fold-3 --on test
       hsearch evaluate --embeddings x.npy --labels y.csv --out scores.json
     """  # noqa: D301 (click wants the backspace itself)
+    _check_usage(ctx, runs, embeddings, labels)
+    _check_curvature(similarity, curvature)
+    _check_out(out, embeddings, labels)
+    from hsearch.cli.score_report import report
     from hsearch.evaluation.scoring import ScoreOptions
 
-    _check_usage(ctx, runs, embeddings, labels)
-    _check_out(out, embeddings, labels)
     options = ScoreOptions(recall_at, alpha, memory * _MIB, classify, nmi)
     if embeddings is not None and labels is not None:
         models = [_read_files(embeddings, labels, similarity, curvature)]
@@ -140,4 +139,65 @@ def evaluate(
 
         models = embed_runs(runs, part)
         scored = {"runs": [str(run) for run in runs], "on": part}
-    _report(scored, models, options, as_json, out)
+    report(scored, models, options, as_json, out)
+
+
+def _check_usage(
+    ctx: click.Context, runs: tuple[Path, ...], embeddings: Path | None, labels: Path | None
+) -> None:
+    """Raises unless there are either runs or files, each with its own options alone."""
+    if not runs and embeddings is None:
+        alone = "--labels belong to --embeddings. " if labels else ""
+        raise click.UsageError(
+            f"{alone}Say what to score: a RUN, or --embeddings X.npy --labels Y.csv."
+        )
+    if runs and embeddings:
+        raise click.UsageError("Score either runs or --embeddings, but both are given.")
+    if embeddings and not labels:
+        raise click.UsageError("--embeddings need the --labels of their rows.")
+    foreign, why = (_OF_FILES, "a run knows its own") if runs else (_OF_RUNS, "files have one part")
+    for option in ctx.command.params:
+        given = ctx.get_parameter_source(option.name or "") is not ParameterSource.DEFAULT
+        if option.name in foreign and given:
+            raise click.UsageError(f"Leave {option.opts[0]} out: {why}.")
+
+
+def _check_curvature(similarity: "Similarity", curvature: float | None) -> None:
+    if similarity == "poincare" and curvature is None:
+        raise click.UsageError("--geometry poincare needs the --curvature of its ball.")
+    if similarity != "poincare" and curvature is not None:
+        raise click.UsageError("--curvature belongs to --geometry poincare alone.")
+
+
+def _check_out(out: Path | None, *inputs: Path | None) -> None:
+    if out is not None and out.resolve() in [path.resolve() for path in inputs if path]:
+        raise click.UsageError(f"--out would overwrite {out}, which is scored; name another file.")
+
+
+def _read_files(
+    embeddings: Path, labels: Path, similarity: "Similarity", curvature: float | None
+) -> "Embedded":
+    from hsearch.data.labels import read_labels
+    from hsearch.errors import DatasetError
+    from hsearch.evaluation.embedding_file import read_embeddings
+    from hsearch.evaluation.scoring import Embedded
+
+    table = read_labels(labels)
+    vectors = read_embeddings(embeddings, similarity)
+    if len(table.classes) != len(vectors):
+        raise DatasetError(
+            f"Every embedding needs one row of labels, but {embeddings} has "
+            f"{plural(len(vectors), 'row')} and {labels} has {len(table.classes)}."
+        )
+    if table.ignored:
+        click.echo(f"hsearch: note: ignored columns: {', '.join(table.ignored)}", err=True)
+    masked = not (table.is_query.all() and table.is_gallery.all())
+    return Embedded(
+        embeddings=vectors,
+        labels=table.hierarchy.paths[table.classes],
+        level_names=table.hierarchy.level_names,
+        similarity=similarity,
+        curvature=curvature or 0.0,
+        queries=table.is_query if masked else None,
+        gallery=table.is_gallery if masked else None,
+    )

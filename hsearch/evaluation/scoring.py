@@ -7,6 +7,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from hsearch.evaluation.classification import halves, knn_accuracy, linear_accuracy
+from hsearch.evaluation.clustering import nmi
 from hsearch.evaluation.evaluate import retrieval_metrics
 from hsearch.evaluation.metrics import RECALL_AT
 from hsearch.evaluation.neighbors import MEMORY_BUDGET
@@ -17,6 +19,8 @@ from hsearch.results import Metrics
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 Similarity = Literal["cosine", "euclidean", "poincare"]
+
+NEIGHBORS = 20  # that vote in k-NN classification, as is usual
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,11 +59,16 @@ class ScoreOptions:
         recall_at: The k of recall_at_k.
         alpha: Exponent of the relevance of `h_ap`, > 0; above 1 it favours the fine levels.
         memory_budget: Bytes that a search may take at a time.
+        classify: Whether to add `knn_accuracy` and `linear_accuracy` of every level, with one half
+            of each class's images to learn from and the other half to be judged on.
+        nmi: Whether to add `nmi` of every level.
     """
 
     recall_at: tuple[int, ...] = RECALL_AT
     alpha: float = 1.0
     memory_budget: int = MEMORY_BUDGET
+    classify: bool = False
+    nmi: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,7 +91,7 @@ class Protocol:
 
 def score(embedded: Embedded, options: ScoreOptions) -> Metrics:
     """Returns all metrics of all levels."""
-    return retrieval_metrics(
+    metrics = retrieval_metrics(
         embedded.embeddings,
         embedded.labels,
         geometry=embedded.geometry,
@@ -94,6 +103,38 @@ def score(embedded: Embedded, options: ScoreOptions) -> Metrics:
         alpha=options.alpha,
         memory_budget=options.memory_budget,
     )
+    num_levels = embedded.labels.shape[1]
+    for level, labels in enumerate(embedded.labels.T):
+        prefix = "" if level == num_levels - 1 else f"level_{level}/"
+        if options.classify:
+            accuracies = _accuracies(embedded, labels, options.memory_budget)
+            metrics |= {prefix + name: value for name, value in accuracies.items()}
+        if options.nmi:
+            metrics[f"{prefix}nmi"] = nmi(
+                embedded.embeddings,
+                labels,
+                geometry=embedded.geometry,
+                curvature=embedded.curvature,
+            )
+    return metrics
+
+
+def _accuracies(embedded: Embedded, labels: IntArray, memory_budget: int) -> Metrics:
+    learnt = halves(embedded.labels[:, -1], seed=0)
+    sides = (
+        embedded.embeddings[learnt],
+        labels[learnt],
+        embedded.embeddings[~learnt],
+        labels[~learnt],
+    )
+    geometry, curvature = embedded.geometry, embedded.curvature
+    k = min(NEIGHBORS, int(learnt.sum()))
+    return {
+        "knn_accuracy": knn_accuracy(*sides, k=k, geometry=geometry, curvature=curvature),
+        "linear_accuracy": linear_accuracy(
+            *sides, geometry=geometry, curvature=curvature, memory_budget=memory_budget
+        ),
+    }
 
 
 def join(parts: Sequence[Embedded]) -> Embedded:

@@ -209,7 +209,9 @@ def label_fault(cells: dict[str, str], levels: list[str]) -> str | None:
     for column in _MARKS:
         if cells.get(column, "").lower() not in _YES + _NO:
             return f"{column} is not true, false or empty"
-    return None if any(is_marked(cells, column) for column in _MARKS) else "neither query nor gallery"
+    return (
+        None if any(is_marked(cells, column) for column in _MARKS) else "neither query nor gallery"
+    )
 
 
 def is_marked(cells: dict[str, str], mark: str) -> bool:
