@@ -9,15 +9,11 @@ References:
     Framework, CVPR 2022, arXiv:2204.13207 (the seen/unseen protocol).
 """
 
-import logging
-
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
-from torch.nn import functional as F
 
 from hsearch.errors import ConfigError, DatasetError
+from hsearch.evaluation.linear import fit_linear, predict_linear
 from hsearch.evaluation.neighbors import MEMORY_BUDGET, Points, nearest_neighbors
 from hsearch.evaluation.tangent import tangent_vectors
 from hsearch.geometry import Geometry
@@ -26,10 +22,6 @@ IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
 TEMPERATURE = 0.07
-MAX_ITERATIONS = 1000
-GRADIENT_TOLERANCE = 1e-8  # largest entry of the gradient of the mean loss at which a fit ends
-
-logger = logging.getLogger(__name__)
 
 
 def knn_accuracy(
@@ -118,59 +110,8 @@ def linear_accuracy(
     features = tangent_vectors(train, geometry=geometry, curvature=curvature)
     probes = tangent_vectors(test, geometry=geometry, curvature=curvature)
     weights, bias = fit_linear(features, train_ids, l2=l2, memory_budget=memory_budget)
-    block = _block(len(bias), memory_budget)
-    predicted = torch.cat([(rows @ weights + bias).argmax(dim=1) for rows in probes.split(block)])
-    return float((predicted.cpu().numpy() == test_ids).mean())
-
-
-def fit_linear(
-    features: Tensor, ids: IntArray, *, l2: float, memory_budget: int = MEMORY_BUDGET
-) -> tuple[Tensor, Tensor]:
-    """Returns the weights (D, C) and bias (C,) of the multinomial logistic regression.
-
-    They minimise the sum over images of the cross-entropy plus l2 / 2 times the squared weights
-    (not the bias), which is scikit-learn's LogisticRegression with C = 1 / l2. The problem is
-    convex: full-batch L-BFGS from zero needs no learning rate and no seed.
-
-    Args:
-        features: (N, D) float64.
-        ids: (N,) classes, 0..C-1.
-        l2: > 0; 1 is scikit-learn's default.
-        memory_budget: Bytes that the scores of a block of images may take.
-
-    Raises:
-        ConfigError: `l2` is not above 0.
-    """
-    if not 0 < l2 < float("inf"):
-        raise ConfigError(f"`l2` must be a number above 0, but got {l2}.")
-    num_images, num_classes = len(features), int(ids.max()) + 1
-    targets = torch.from_numpy(ids).to(features.device)
-    weights = features.new_zeros(features.shape[1], num_classes, requires_grad=True)
-    bias = features.new_zeros(num_classes, requires_grad=True)
-    optimiser = torch.optim.LBFGS(
-        [weights, bias],
-        max_iter=MAX_ITERATIONS,
-        tolerance_grad=GRADIENT_TOLERANCE,
-        tolerance_change=0.0,
-        line_search_fn="strong_wolfe",
-    )
-    block = _block(num_classes, memory_budget)
-
-    @torch.enable_grad()  # the caller may run in no_grad
-    def mean_loss() -> Tensor:
-        optimiser.zero_grad()
-        loss = l2 / (2 * num_images) * (weights * weights).sum()
-        loss.backward()
-        total = loss.detach()
-        for rows, labels in zip(features.split(block), targets.split(block), strict=True):
-            part = F.cross_entropy(rows @ weights + bias, labels, reduction="sum") / num_images
-            part.backward()
-            total += part.detach()
-        return total
-
-    optimiser.step(mean_loss)
-    _warn_unless_converged(weights, bias)
-    return weights.detach(), bias.detach()
+    predicted = predict_linear(probes, weights, bias, memory_budget=memory_budget)
+    return float((predicted == test_ids).mean())
 
 
 def halves(labels: ArrayLike, *, seed: int) -> NDArray[np.bool_]:
@@ -219,7 +160,7 @@ def _vote_weights(
 
     One column at a time: memory is that of the points, not k times as much.
     """
-    queries, references = _float64(test), _float64(train)
+    queries, references = (tangent_vectors(points).cpu().numpy() for points in (test, train))
     columns = [
         _squared_distances(queries, references[column], geometry, curvature)
         for column in neighbors.T
@@ -239,25 +180,3 @@ def _squared_distances(
     room = (1 - curvature * (x * x).sum(axis=1)) * (1 - curvature * (y * y).sum(axis=1))
     squares: FloatArray = np.arccosh(1 + 2 * curvature * gaps / room) ** 2 / curvature
     return squares
-
-
-def _float64(points: Points) -> FloatArray:
-    if isinstance(points, Tensor):
-        points = points.detach().cpu().numpy()
-    return np.asarray(points, dtype=np.float64)
-
-
-def _block(num_classes: int, memory_budget: int) -> int:
-    """Images whose scores, their softmax and its gradient fit into the budget."""
-    return max(1, memory_budget // (4 * 8 * num_classes))
-
-
-def _warn_unless_converged(*parameters: Tensor) -> None:
-    largest = max(float(p.grad.abs().max()) for p in parameters if p.grad is not None)
-    if largest > 100 * GRADIENT_TOLERANCE:
-        logger.warning(
-            "The linear classifier did not converge in %d iterations (gradient %.1e); scale the "
-            "embeddings to norms about 1 or raise `l2`.",
-            MAX_ITERATIONS,
-            largest,
-        )
