@@ -69,9 +69,8 @@ def test_a_perfect_embedding_is_perfect_in_every_metric(files, dtype):
     vectors = np.eye(5)[classes]
     vectors[:, 0] += [3 * (group == "big") for group, _ in LABELS]
     np.save(files / "x.npy", vectors.astype(dtype))
-    metrics = evaluated(*of_files(files, "--geometry", "euclidean", "--classify", "--nmi"))[
-        "metrics"
-    ]
+    options = ("--geometry", "euclidean", "--classify", "--nmi")
+    metrics = evaluated(*of_files(files, *options))["metrics"]
     assert metrics.pop("h_violations") == 0
     assert {"knn_accuracy", "linear_accuracy", "nmi", "level_0/nmi"} <= set(metrics)
     assert metrics == pytest.approx(dict.fromkeys(metrics, 1.0))
