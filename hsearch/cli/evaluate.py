@@ -78,8 +78,12 @@ def _positive(ctx: click.Context, param: click.Parameter, value: float | None) -
     callback=_positive,
     help="Exponent of H-AP's relevance; above 1 it favours the fine levels.",
 )
-@click.option("--classify", is_flag=True, help="Add the accuracy of k-NN and of a linear probe.")
-@click.option("--nmi", is_flag=True, help="Add how well k-means finds the labels.")
+@click.option(
+    "--classify",
+    is_flag=True,
+    help="Add the accuracy of k-NN and of a linear probe that learn from half of each class.",
+)
+@click.option("--nmi", is_flag=True, help="Add NMI: how well clusters of k-means fit the labels.")
 @click.option(
     "--memory",
     default=1024,

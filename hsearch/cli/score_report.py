@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from hsearch.cli.output import print_table
+from hsearch.errors import ConfigError
 from hsearch.evaluation.protocols import Spread, separated
 from hsearch.evaluation.scoring import Embedded, ScoreOptions, join, protocol_of, score
 from hsearch.files import write_whole
@@ -51,16 +52,20 @@ def report(
     each = [score(model, options) for model in models]
     joined = score(join(models), options) if len(models) > 1 else None
     page = json.dumps(_facts(scored, models, options) | _numbers(each, joined), indent=2)
-    if out is not None:
-        write_whole(out, f"{page}\n".encode())
     if as_json:
         click.echo(page)
-        return
-    click.echo(f"{_title(scored)}\n{_protocol_words(models[0])}")
-    if joined is None:
-        _print_scores(each[0], models[0].level_names)
     else:
-        _print_fold_scores(separated(each), joined, models[0].level_names)
+        click.echo(f"{_title(scored)}\n{_protocol_words(models[0])}")
+        _print_tables(each, joined, models[0].level_names)
+    if out is not None:
+        _write(out, page)
+
+
+def _write(path: Path, page: str) -> None:
+    try:
+        write_whole(path, f"{page}\n".encode())
+    except OSError as error:
+        raise ConfigError(f"The scores cannot be written to {path}: {error.strerror}.") from error
 
 
 def _facts(
@@ -98,10 +103,17 @@ def _protocol_words(model: Embedded) -> str:
     protocol = protocol_of(model)
     words = f"{plural(len(model.embeddings), 'image')}, {model.similarity}, {protocol.kind}"
     if protocol.kind == "query/gallery":
-        words += f" ({protocol.queries} and {plural(protocol.gallery, 'image')})"
+        words += f": {protocol.queries} query {plural(protocol.gallery, 'image')}"
     if protocol.queries_without_match:
-        words += f", without a match: {plural(protocol.queries_without_match, 'image')}"
+        words += f"; {protocol.queries_without_match} of the queries have no match"
     return words
+
+
+def _print_tables(each: list[Metrics], joined: Metrics | None, level_names: Sequence[str]) -> None:
+    if joined is None:
+        _print_scores(each[0], level_names)
+    else:
+        _print_fold_scores(separated(each), joined, level_names)
 
 
 def _print_scores(metrics: Metrics, level_names: Sequence[str]) -> None:

@@ -97,7 +97,7 @@ def test_marked_queries_search_the_marked_gallery(runs):
         "kind": "query/gallery", "queries": 12, "gallery": 60, "queries_without_match": 0,
     }  # fmt: skip
     shown = hsearch("evaluate", runs["marked"], "--on", "test").output
-    assert "query/gallery (12 and 60 images)" in shown
+    assert "query/gallery: 12 query 60 images" in shown
     assert evaluated(runs["marked"])["protocol"]["kind"] == "self retrieval"
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import pickle
+import re
 from pathlib import Path
 
 import numpy as np
@@ -109,7 +110,7 @@ def test_marks_of_a_table_make_queries_and_gallery(files):
     assert page["protocol"] == {
         "kind": "query/gallery", "queries": 8, "gallery": 12, "queries_without_match": 4,
     }  # fmt: skip
-    assert "without a match: 4 images" in hsearch("evaluate", *of_files(files)).output
+    assert "4 of the queries have no match" in hsearch("evaluate", *of_files(files)).output
 
 
 def test_a_label_is_its_whole_path(files):
@@ -152,6 +153,11 @@ def _pickle(folder):
     (folder / "x.npy").write_bytes(pickle.dumps([1.0]))
 
 
+def _archive(folder):
+    with (folder / "x.npy").open("wb") as file:
+        np.savez(file, a=[1.0])
+
+
 def _objects(folder):
     np.save(folder / "x.npy", np.array([[None]], dtype=object), allow_pickle=True)
 
@@ -162,8 +168,7 @@ def _objects(folder):
         (lambda f: (f / "x.npy").unlink(), "there is no file"),
         (lambda f: (f / "x.npy").write_text("1,2,3"), "cannot be read as one"),
         (lambda f: (f / "x.npy").write_bytes(b""), "cannot be read as one"),
-        (lambda f: np.savez(f / "x.npy", a=[1]) or (f / "x.npy.npz").replace(f / "x.npy"),
-         "cannot be read as one"),
+        (_archive, "cannot be read as one"),
         (_truncate, "cannot be read as one"),
         (_pickle, "cannot be read as one"),
         (_objects, "cannot be read as one"),
@@ -238,3 +243,10 @@ def test_what_is_scored_is_never_overwritten(files, name):
     assert result.exit_code == 2
     assert "name another file" in result.stderr
     assert (files / name).read_bytes() == before
+
+
+def test_scores_that_cannot_be_written_are_still_shown(files):
+    result = hsearch("evaluate", *of_files(files, "--out", files / "y.csv" / "scores.json"))
+    assert result.exit_code == 2
+    assert "MAP@R" in result.stdout
+    assert re.fullmatch(r"hsearch: error: The scores cannot be written to .*\n", result.stderr)
