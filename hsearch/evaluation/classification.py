@@ -45,7 +45,7 @@ def knn_accuracy(
         train_labels: (N,) labels.
         test: (M, D) floats.
         test_labels: (M,) labels, each of which occurs in `train_labels`.
-        k: 1..N; 20 is usual, and more neighbours than a class has images do no harm.
+        k: 1..N; 20 is usual.
         geometry: `sphere` (euclidean distance) or `poincare`.
         curvature: Of the ball, > 0; unused on the sphere.
 
@@ -156,7 +156,7 @@ def _class_ids(
 def _vote_weights(
     test: Points, train: Points, neighbors: IntArray, geometry: Geometry, curvature: float
 ) -> FloatArray:
-    """Returns (M, k): exp(-(d^2 - smallest d^2 of the row) / (2 T)), which never underflows to 0.
+    """Returns (M, k): exp(-(d^2 - smallest d^2 of the row) / (2 T)), 1 for the nearest.
 
     One column at a time: memory is that of the points, not k times as much.
     """

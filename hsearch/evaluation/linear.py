@@ -14,7 +14,7 @@ from hsearch.evaluation.neighbors import MEMORY_BUDGET
 IntArray = NDArray[np.int64]
 
 MAX_ITERATIONS = 1000
-GRADIENT_TOLERANCE = 1e-7  # largest entry of the gradient of the mean loss at which a fit ends
+GRADIENT_TOLERANCE = 1e-8  # largest entry of the gradient of the mean loss at which a fit ends
 
 logger = logging.getLogger(__name__)
 

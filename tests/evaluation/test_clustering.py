@@ -42,7 +42,9 @@ def blobs(seed=0, classes=6, per_class=20, dim=8, noise=0.05):
     rng = np.random.default_rng(seed)
     labels = np.repeat(np.arange(classes), per_class)
     centres = np.eye(classes, dim)
-    return (centres[labels] + noise * rng.normal(size=(len(labels), dim))).astype(np.float32), labels
+    return (centres[labels] + noise * rng.normal(size=(len(labels), dim))).astype(
+        np.float32
+    ), labels
 
 
 @settings(deadline=None, max_examples=60)
