@@ -118,11 +118,8 @@ class Hierarchy:
     ) -> NDArray[np.float64]:
         """Returns (Q, N): the relevance of every item class to every query class.
 
-        With l the number of shared levels, L of all levels and Omega_l the items that share
-        exactly l levels with the query (the query too, if it is among the items):
-        `pop`: (l / L)^alpha / |Omega_l|, and 0 for l = 0;
-        `map`: sum over levels p <= l of w_p / |items sharing at least p levels|, which makes
-        hierarchical AP the weighted sum of the levels' APs.
+        It follows from the number of shared levels, see `level_relevance`; a query that is among
+        the items counts as one.
 
         Args:
             queries: Class ids (Q,).
@@ -130,27 +127,10 @@ class Hierarchy:
             kind: `pop` or `map`.
             alpha: Exponent of `pop`, > 0. Above 1 it favours the fine level.
             weights: L weights of `map`, coarsest first; equal weights of 1 / L if not given.
-
-        References:
-            Ramzi et al., Hierarchical Average Precision Training for Pertinent Image Retrieval,
-            ECCV 2022, arXiv:2207.04873.
         """
-        depth = self.num_levels
         shared = self.shared_levels(queries, items)
-        counts = np.stack([(shared == level).sum(axis=1) for level in range(depth + 1)], axis=1)
-        if kind == "pop":
-            if not alpha > 0:
-                raise ValueError(f"`alpha` must be > 0, but got {alpha}.")
-            table = (np.arange(depth + 1) / depth) ** alpha / np.maximum(counts, 1)
-        elif kind == "map":
-            share = np.full(depth, 1.0 / depth) if weights is None else np.asarray(weights, float)
-            if share.shape != (depth,):
-                raise ValueError(f"`weights` must be {depth} numbers, but got {share.shape}.")
-            at_least = counts[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:]
-            steps = share / np.maximum(at_least, 1)
-            table = np.concatenate([np.zeros((len(steps), 1)), steps.cumsum(axis=1)], axis=1)
-        else:
-            raise ValueError(f"`kind` must be 'pop' or 'map', but got '{kind}'.")
+        counts = np.stack([(shared == n).sum(axis=1) for n in range(self.num_levels + 1)], axis=1)
+        table = level_relevance(counts, kind=kind, alpha=alpha, weights=weights)
         return np.take_along_axis(table, shared, axis=1)
 
     def _class_ids(self, classes: ArrayLike) -> IntArray:
@@ -158,6 +138,46 @@ class Hierarchy:
         if ids.size and (ids.min() < 0 or ids.max() >= self.num_classes):
             raise ValueError(f"Class ids must lie in 0..{self.num_classes - 1}.")
         return ids
+
+
+def level_relevance(
+    counts: IntArray,
+    *,
+    kind: Relevance = "pop",
+    alpha: float = 1.0,
+    weights: Sequence[float] | None = None,
+) -> NDArray[np.float64]:
+    """Returns (Q, L + 1): the relevance of items that share 0..L levels with each query.
+
+    With n_l the number of items that share exactly l levels with the query:
+    `pop`: (l / L)^alpha / n_l, and 0 for l = 0;
+    `map`: sum over levels p <= l of w_p / (n_p + ... + n_L), which makes hierarchical AP the
+    weighted sum of the levels' APs.
+
+    Args:
+        counts: (Q, L + 1): n_0..n_L of every query.
+        kind: `pop` or `map`.
+        alpha: Exponent of `pop`, > 0. Above 1 it favours the fine level.
+        weights: L weights of `map`, coarsest first; equal weights of 1 / L if not given.
+
+    References:
+        Ramzi et al., Hierarchical Average Precision Training for Pertinent Image Retrieval, ECCV
+        2022, arXiv:2207.04873.
+    """
+    depth = counts.shape[1] - 1
+    if kind == "pop":
+        if not alpha > 0:
+            raise ValueError(f"`alpha` must be > 0, but got {alpha}.")
+        popular: NDArray[np.float64] = (np.arange(depth + 1) / depth) ** alpha
+        return popular / np.maximum(counts, 1)
+    if kind != "map":
+        raise ValueError(f"`kind` must be 'pop' or 'map', but got '{kind}'.")
+    share = np.full(depth, 1.0 / depth) if weights is None else np.asarray(weights, float)
+    if share.shape != (depth,):
+        raise ValueError(f"`weights` must be {depth} numbers, but got {share.shape}.")
+    at_least = counts[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:]
+    steps = share / np.maximum(at_least, 1)
+    return np.concatenate([np.zeros((len(steps), 1)), steps.cumsum(axis=1)], axis=1)
 
 
 def default_level_names(depth: int) -> tuple[str, ...]:

@@ -1,10 +1,9 @@
 """Exact nearest neighbours in blocks of queries; the only place that knows faiss.
 
 On the sphere neighbours are ordered by the euclidean distance of the vectors as given, in the ball
-by the Poincare distance. Lists of up to FAISS_LARGEST_K come from faiss (float32, on a GPU if faiss
-has one); longer lists and the ball use a float64 matrix product and top-k on the tensors' device,
-which is faster there. Items at equal distance are listed by ascending index; which of them are cut
-off where they straddle the end of the list is the backend's choice.
+by the Poincare distance. Lists shorter than FAISS_LARGEST_K come from faiss (float32, on a GPU if
+faiss has one); longer lists, the ball, and lists whose end cuts through items at equal distance
+come from the keys of scores.py. Items at equal distance are listed by ascending index.
 """
 
 import functools
@@ -15,19 +14,19 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from hsearch.errors import ConfigError, DivergedError
-from hsearch.geometry import Geometry, poincare_order, squared_distances
+from hsearch.errors import ConfigError
+from hsearch.evaluation.scores import Points, Scores, as_float32, check_points, sortable_keys
+from hsearch.geometry import Geometry
 
 IntArray = NDArray[np.int64]
-Points = NDArray[Any] | Tensor
 
 FAISS_LARGEST_K = 2048  # faiss's own limit on GPUs, and where it becomes the slower way on CPUs
 MEMORY_BUDGET = 2**30
 LARGEST_BLOCK = 8192
+FAISS_FEWEST_QUERIES = 32
 
-_Search = Callable[[slice], tuple[NDArray[Any], IntArray]]
+_Search = Callable[[slice], IntArray]
 
 
 def nearest_neighbors(
@@ -88,14 +87,15 @@ def neighbor_blocks(
     if not 1 <= k <= len(references):
         raise ValueError(f"`k` must lie in 1..{len(references)}, but got {k}.")
     for points in (queries, references):
-        _check(points, geometry, curvature)
+        check_points(points, geometry, curvature)
     length = k if own is None else min(k + 1, len(references))
-    if geometry == "sphere" and length <= FAISS_LARGEST_K:
-        search = _faiss_search(queries, references, length)
+    scores = functools.cache(lambda: Scores(queries, references, geometry, curvature))
+    if geometry == "sphere" and length < FAISS_LARGEST_K:
+        search = _faiss_search(queries, references, length, scores)
         bytes_per_query = 128 * length  # with what metrics.py makes of it
     else:
-        search = _product_search(queries, references, length, geometry, curvature)
-        bytes_per_query = 128 * length + 16 * len(references)
+        search = _key_search(scores(), length)
+        bytes_per_query = 128 * length + 40 * len(references)
     block = int(np.clip(memory_budget // bytes_per_query, 1, LARGEST_BLOCK))
     return _blocks(search, len(queries), k, own, block)
 
@@ -135,50 +135,57 @@ def _blocks(
 ) -> Iterator[tuple[slice, IntArray]]:
     for start in range(0, num_queries, block):
         rows = slice(start, min(start + block, num_queries))
-        indices = _order_ties(*search(rows))
+        indices = search(rows)
         yield rows, indices if own is None else _without_own(indices, own[rows], k)
 
 
-def _faiss_search(queries: Points, references: Points, length: int) -> _Search:
+def _faiss_search(
+    queries: Points, references: Points, length: int, scores: Callable[[], Scores]
+) -> _Search:
     faiss = _faiss()
-    vectors, targets = _array(queries), _array(references)
+    vectors, targets = as_float32(queries), as_float32(references)
     index = faiss.IndexFlatL2(targets.shape[1])
     if faiss.get_num_gpus():
         resources = faiss.StandardGpuResources()
         index = faiss.index_cpu_to_gpu(resources, torch.cuda.current_device(), index)
     index.add(targets)
 
-    def search(rows: slice) -> tuple[NDArray[Any], IntArray]:
+    def search(rows: slice) -> IntArray:
         # faiss brings an OpenMP of its own: let it follow the limit that torch was given.
         faiss.omp_set_num_threads(torch.get_num_threads())
-        distances, indices = index.search(vectors[rows], length)
-        return distances, indices
+        block = vectors[rows]
+        # faiss rounds otherwise for few queries at a time.
+        filled = np.resize(block, (max(len(block), FAISS_FEWEST_QUERIES), block.shape[1]))
+        distances, indices = index.search(filled, min(length + 1, len(targets)))
+        distances, indices = distances[: len(block)], indices[: len(block)]
+        _order_ties(distances, indices)
+        cut = np.flatnonzero(
+            (distances[:, length - 1 : length] == distances[:, length:]).any(axis=1)
+        )
+        if cut.size:
+            indices[cut, :length] = _key_search(scores(), length)(rows.start + cut)
+        nearest: IntArray = indices[:, :length]
+        return nearest
 
     return search
 
 
-def _product_search(
-    queries: Points, references: Points, length: int, geometry: Geometry, curvature: float
-) -> _Search:
-    vectors, targets = _tensor(queries), _tensor(references)
-
-    def search(rows: slice) -> tuple[NDArray[Any], IntArray]:
-        if geometry == "poincare":
-            distances = poincare_order(vectors[rows], targets, curvature)
-        else:
-            distances = squared_distances(vectors[rows], targets)
-        nearest = distances.topk(length, largest=False)
-        return nearest.values.cpu().numpy(), nearest.indices.cpu().numpy()
+def _key_search(scores: Scores, length: int) -> Callable[[slice | IntArray], IntArray]:
+    def search(rows: slice | IntArray) -> IntArray:
+        block = scores(rows)
+        keys = sortable_keys(block, torch.arange(block.shape[1], device=block.device))
+        nearest = keys.topk(length, largest=False).values & 0xFFFFFFFF
+        indices: IntArray = nearest.cpu().numpy()
+        return indices
 
     return search
 
 
-def _order_ties(distances: NDArray[Any], indices: IntArray) -> IntArray:
+def _order_ties(distances: NDArray[Any], indices: IntArray) -> None:
     tied = np.flatnonzero((distances[:, 1:] == distances[:, :-1]).any(axis=1))
     if tied.size:
         order = np.lexsort((indices[tied], distances[tied]))
         indices[tied] = np.take_along_axis(indices[tied], order, axis=1)
-    return indices
 
 
 def _without_own(indices: IntArray, own: IntArray, k: int) -> IntArray:
@@ -188,39 +195,6 @@ def _without_own(indices: IntArray, own: IntArray, k: int) -> IntArray:
     kept[kept.all(axis=1), -1] = False
     remaining: IntArray = indices[kept].reshape(len(indices), k)
     return remaining
-
-
-def _check(points: Points, geometry: Geometry, curvature: float) -> None:
-    vectors = _array(points)
-    with np.errstate(over="ignore", invalid="ignore"):
-        squares = np.einsum("nd,nd->n", vectors, vectors)
-    # A squared distance is at most four times the largest square: it must not overflow either.
-    bad = np.flatnonzero(~(squares < np.finfo(np.float32).max / 4))
-    if bad.size:
-        raise DivergedError(
-            f"Embeddings must be finite numbers, but {bad.size} of {len(squares)} are not (the "
-            f"first is row {bad[0]}); the training diverged, try a lower learning rate."
-        )
-    if geometry == "poincare" and not curvature > 0:
-        raise ConfigError(f"The Poincare ball needs a curvature above 0, but got {curvature}.")
-    if geometry == "poincare" and squares.size and curvature * squares.max() >= 1:
-        raise ConfigError(
-            f"Embeddings in the ball of curvature {curvature} must have norms below "
-            f"{curvature**-0.5:.4g}, but one has {squares.max() ** 0.5:.4g}; map them into the "
-            "ball with `exp_map_zero`."
-        )
-
-
-def _array(points: Points) -> NDArray[np.float32]:
-    if isinstance(points, Tensor):
-        points = points.detach().float().cpu().numpy()
-    return np.ascontiguousarray(points, dtype=np.float32)
-
-
-def _tensor(points: Points) -> Tensor:
-    if isinstance(points, Tensor):
-        return points.detach().double()
-    return torch.from_numpy(np.array(points, dtype=np.float64))
 
 
 @functools.cache

@@ -1,0 +1,154 @@
+"""The whole ranking of every query, in blocks: at which ranks the relevant images stand.
+
+The level of a gallery image for a query is the number of labels that their paths share, 0 for a
+stranger and L for the same class. The gallery is arranged by path, so that those that share the
+coarsest label with a query, its relatives, lie next to each other, and queries likewise: a block of
+queries of one coarsest label has one rectangle of relatives. Strangers only count in the ranks.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from hsearch.errors import DatasetError
+from hsearch.evaluation.scores import ROWS, Points, Scores, sort_rows, sortable_keys
+from hsearch.evaluation.task import RetrievalTask
+from hsearch.geometry import Geometry
+
+IntArray = NDArray[np.int64]
+
+LARGEST_TILE = 256  # queries of one matrix product
+CACHE = 2**23  # bytes of keys that are sorted at a time
+LEVEL_BITS = 5
+MOST_LEVELS = 2**LEVEL_BITS - 1
+MOST_REFERENCES = 2 ** (32 - LEVEL_BITS)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Ranks of the relatives of q queries that share the coarsest label.
+
+    Attributes:
+        queries: (q,) numbers of the queries.
+        ranks: (q, P) int64, ascending: the ranks, from 1, of all P relatives of each query.
+        levels: (q, P) uint8 in 1..L: the levels of those relatives.
+    """
+
+    queries: IntArray
+    ranks: Tensor
+    levels: Tensor
+
+
+class Rankings:
+    """Ranks the gallery for the queries, tile by tile.
+
+    Args:
+        embeddings: (n, D) floats of all images, NumPy or torch; computed on the device where they
+            are.
+        task: Queries and gallery among the n images.
+        geometry: `sphere` or `poincare`.
+        curvature: Of the ball, > 0; unused on the sphere.
+        memory_budget: Bytes that a tile and its blocks may take, beside copies of the points.
+
+    Raises:
+        DivergedError: A point is not finite.
+        ConfigError: A point lies outside of the ball.
+        DatasetError: More images or levels than the keys can hold.
+    """
+
+    def __init__(
+        self,
+        embeddings: Points,
+        task: RetrievalTask,
+        *,
+        geometry: Geometry,
+        curvature: float,
+        memory_budget: int,
+    ) -> None:
+        size = len(task.gallery_rows)
+        if size > MOST_REFERENCES or task.num_levels > MOST_LEVELS:
+            raise DatasetError(
+                f"A ranking may have up to {MOST_REFERENCES:,} images and {MOST_LEVELS} levels, "
+                f"but got {size:,} images and {task.num_levels} levels."
+            )
+        # The last key is the first to sort by; parents' numbers ascend with their children's.
+        self._order = np.lexsort((task.own >= 0, task.query_paths[:, -1]))
+        arrangement = np.argsort(task.gallery_paths[:, -1], kind="stable")
+        place = np.empty(size, dtype=np.int64)
+        place[arrangement] = np.arange(size)
+        self._own = np.where(task.own >= 0, place[task.own], -1)[self._order]
+        self._scores = Scores(
+            embeddings[task.query_rows[self._order]],
+            embeddings[task.gallery_rows[arrangement]],
+            geometry,
+            curvature,
+        )
+        paths, gallery_paths = task.query_paths[self._order], task.gallery_paths[arrangement]
+        self._begin = np.searchsorted(gallery_paths[:, 0], paths[:, 0], side="left")
+        self._end = np.searchsorted(gallery_paths[:, 0], paths[:, 0], side="right")
+        self._paths = torch.from_numpy(paths).to(self.device)
+        self._gallery_paths = torch.from_numpy(gallery_paths).to(self.device)
+        self._codes = torch.from_numpy(arrangement << LEVEL_BITS).to(self.device)
+        self._tile_rows, self._block_rows = self._sizes(memory_budget)
+
+    def _sizes(self, memory_budget: int) -> tuple[int, int]:
+        """Returns how many queries a tile and a block of it may have."""
+        gallery, levels = self._gallery_paths.shape
+        relatives = int((self._end - self._begin).max())
+        tile = memory_budget // 2 // (self._scores.bytes_per_pair * gallery)
+        block = memory_budget // 2 // (40 * gallery + 8 * (16 + 8 * levels) * relatives)
+        if self.device.type == "cpu":
+            block = min(block, CACHE // (8 * gallery))
+        return int(np.clip(tile, ROWS, LARGEST_TILE)), max(block, 1)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the rankings are computed."""
+        return self._scores.device
+
+    def tiles(self) -> list[slice]:
+        """Returns slices of the queries in the order of this class."""
+        starts = range(0, len(self._order), self._tile_rows)
+        return [slice(start, start + self._tile_rows) for start in starts]
+
+    def blocks(self, tile: slice) -> Iterator[Block]:
+        """Yields the blocks of one tile; queries without relatives are in none."""
+        scores = self._scores(tile)
+        first = tile.start
+        for begin, end in self._pieces(first, first + len(scores)):
+            if self._relatives(begin) > 0:
+                yield self._block(slice(begin, end), scores[begin - first : end - first])
+
+    def _relatives(self, query: int) -> int:
+        return int(self._end[query] - self._begin[query] - (self._own[query] >= 0))
+
+    def _pieces(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yields ranges of queries that share the coarsest label and are in the gallery or not."""
+        kind = np.stack([self._begin, self._end, self._own >= 0])[:, begin:end]
+        changes = begin + 1 + np.flatnonzero((kind[:, 1:] != kind[:, :-1]).any(axis=0))
+        for left, right in zip([begin, *changes], [*changes, end], strict=True):
+            for start in range(int(left), int(right), self._block_rows):
+                yield start, min(start + self._block_rows, int(right))
+
+    def _block(self, rows: slice, scores: Tensor) -> Block:
+        keys = sortable_keys(scores, self._codes)
+        columns = slice(int(self._begin[rows.start]), int(self._end[rows.start]))
+        same = self._paths[rows, None, :] == self._gallery_paths[None, columns, :]
+        keys[:, columns] += same.sum(dim=2)
+        if self._own[rows.start] >= 0:
+            own = torch.from_numpy(self._own[rows]).to(keys.device)
+            keys[torch.arange(len(keys), device=keys.device), own] = _LAST
+        levels = sort_rows(keys).to(torch.uint8).bitwise_and_(MOST_LEVELS)
+        place = levels.view(-1).nonzero()[:, 0].view(len(keys), -1)
+        return Block(
+            self._order[rows],
+            place % keys.shape[1] + 1,
+            levels.view(-1)[place],
+        )
+
+
+_LAST = (2**63 - 1) & ~MOST_LEVELS  # after all others, and at level 0

@@ -1,0 +1,124 @@
+"""How near references are to queries: float32 scores and the integer keys that order them.
+
+A score is smaller the nearer a reference is. On the sphere it is |y|^2 / 2 - <x, y>, which orders
+as the euclidean distance of the vectors as given; in the ball it is the closed form of
+`poincare_order`, computed in float64 and then rounded. A key is unique in its row: the score
+first, then the index of the reference, so that equal scores are always ordered by index.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from hsearch.errors import ConfigError, DivergedError
+from hsearch.geometry import Geometry, poincare_order
+
+Points = NDArray[Any] | Tensor
+
+ROWS = 16  # blocks of less are filled up: a product of few rows rounds otherwise than one of many
+
+
+class Scores:
+    """Scores of any block of queries against all references.
+
+    Args:
+        queries: (Q, D) floats, NumPy or torch; computed on the device where they are.
+        references: (N, D) floats.
+        geometry: `sphere` or `poincare`.
+        curvature: Of the ball, > 0; unused on the sphere.
+
+    Raises:
+        DivergedError: A point is not finite.
+        ConfigError: A point lies outside of the ball.
+    """
+
+    def __init__(
+        self, queries: Points, references: Points, geometry: Geometry, curvature: float
+    ) -> None:
+        for points in (queries, references):
+            check_points(points, geometry, curvature)
+        dtype = torch.float32 if geometry == "sphere" else torch.float64
+        self._queries, self._references = _tensor(queries, dtype), _tensor(references, dtype)
+        self._geometry, self._curvature = geometry, curvature
+        self._half_squares = self._references.square().sum(dim=1)[None, :] / 2
+
+    @property
+    def device(self) -> torch.device:
+        """Where the scores are computed."""
+        return self._references.device
+
+    @property
+    def bytes_per_pair(self) -> int:
+        """Memory that a score takes while it is computed."""
+        return 4 if self._geometry == "sphere" else 32
+
+    def __call__(self, rows: slice | NDArray[np.int64]) -> Tensor:
+        """Returns (q, N) float32 scores of the queries of `rows`; the same in every block."""
+        queries = self._queries[rows]
+        count = len(queries)
+        if missing := -count % ROWS:
+            queries = torch.cat([queries, queries.new_zeros(missing, queries.shape[1])])
+        if self._geometry == "sphere":
+            scores = torch.addmm(self._half_squares, queries, self._references.T, alpha=-1.0)
+        else:
+            scores = poincare_order(queries, self._references, self._curvature).float()
+        return scores[:count]
+
+
+def sortable_keys(scores: Tensor, tie_breakers: Tensor) -> Tensor:
+    """Returns (q, N) int64 keys that ascend with the score, then with the tie breaker.
+
+    Args:
+        scores: (q, N) float32, finite.
+        tie_breakers: (N,) int64 in 0 .. 2^32 - 1, distinct; the low 32 bits of the keys.
+    """
+    bits = (scores + 0.0).view(torch.int32)  # + 0.0 makes -0.0 and 0.0 equal
+    # Negative floats descend as integers: all bits but the sign are turned.
+    ascending = (bits >> 31).bitwise_and_(0x7FFFFFFF).bitwise_xor_(bits)
+    return ascending.long().bitwise_left_shift_(32).bitwise_or_(tie_breakers)
+
+
+def sort_rows(keys: Tensor) -> Tensor:
+    """Returns the keys (q, N) with every row in ascending order; on the CPU in place."""
+    if keys.device.type == "cpu":
+        keys.numpy().sort(axis=1)  # several times faster than torch's
+        return keys
+    return keys.sort(dim=1).values
+
+
+def check_points(points: Points, geometry: Geometry, curvature: float) -> None:
+    """Refuses points that are not finite or outside of the ball."""
+    vectors = as_float32(points)
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = np.einsum("nd,nd->n", vectors, vectors)
+    # A squared distance is at most four times the largest square: it must not overflow either.
+    bad = np.flatnonzero(~(squares < np.finfo(np.float32).max / 4))
+    if bad.size:
+        raise DivergedError(
+            f"Embeddings must be finite numbers, but {bad.size} of {len(squares)} are not (the "
+            f"first is row {bad[0]}); the training diverged, try a lower learning rate."
+        )
+    if geometry == "poincare" and not curvature > 0:
+        raise ConfigError(f"The Poincare ball needs a curvature above 0, but got {curvature}.")
+    if geometry == "poincare" and squares.size and curvature * squares.max() >= 1:
+        raise ConfigError(
+            f"Embeddings in the ball of curvature {curvature} must have norms below "
+            f"{curvature**-0.5:.4g}, but one has {squares.max() ** 0.5:.4g}; map them into the "
+            "ball with `exp_map_zero`."
+        )
+
+
+def as_float32(points: Points) -> NDArray[np.float32]:
+    """Returns (N, D) float32 in memory of the CPU, without a copy where that is possible."""
+    if isinstance(points, Tensor):
+        points = points.detach().float().cpu().numpy()
+    return np.ascontiguousarray(points, dtype=np.float32)
+
+
+def _tensor(points: Points, dtype: torch.dtype) -> Tensor:
+    if isinstance(points, Tensor):
+        return points.detach().to(dtype)
+    return torch.from_numpy(np.array(points)).to(dtype)
