@@ -13,11 +13,10 @@ from hsearch.evaluation.evaluate import retrieval_metrics
 from hsearch.evaluation.metrics import RECALL_AT
 from hsearch.evaluation.neighbors import MEMORY_BUDGET
 from hsearch.evaluation.protocols import concatenated
+from hsearch.evaluation.task import BoolArray, IntArray, RetrievalTask
 from hsearch.geometry import Geometry
 from hsearch.results import Metrics
 
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 Similarity = Literal["cosine", "euclidean", "poincare"]
 
 NEIGHBORS = 20  # that vote in k-NN classification, as is usual
@@ -156,15 +155,13 @@ def join(parts: Sequence[Embedded]) -> Embedded:
 
 def protocol_of(embedded: Embedded) -> Protocol:
     """Returns who searches whom."""
-    finest = embedded.labels[:, -1]
-    everyone = np.ones(len(finest), dtype=bool)
-    queries = everyone if embedded.queries is None else embedded.queries
-    gallery = everyone if embedded.gallery is None else embedded.gallery
-    matches = np.bincount(finest[gallery], minlength=finest.max() + 1)[finest] - gallery
+    task = RetrievalTask.of(
+        embedded.labels, len(embedded.embeddings), embedded.queries, embedded.gallery
+    )
     masked = embedded.queries is not None or embedded.gallery is not None
     return Protocol(
         kind="query/gallery" if masked else "self retrieval",
-        queries=int(queries.sum()),
-        gallery=int(gallery.sum()),
-        queries_without_match=int(np.count_nonzero(queries & (matches == 0))),
+        queries=len(task.query_rows),
+        gallery=len(task.gallery_rows),
+        queries_without_match=int(np.count_nonzero(task.relevant()[:, -1] == 0)),
     )
