@@ -6,10 +6,38 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
 
 from hsearch.spec import FoldJob, Spec
-
-OBJECTIVE = "map_at_r"
+from hsearch.words import metric_title
 
 Metrics = dict[str, float]
+
+_OF_ONE_LEVEL = (
+    "map_at_r",
+    "r_precision",
+    "precision_at_1",
+    *(f"recall_at_{k}" for k in (1, 2, 4, 8)),
+    "ap",
+    "asi",
+)
+_OF_ALL_LEVELS = ("h_ap", "h_ap_map", "h_asi", "h_ndcg", "h_violations")
+_LOWER_IS_BETTER = "h_violations"
+
+
+def metric_names(num_levels: int) -> list[str]:
+    """Returns the names of all metrics that a validation on so many levels gives."""
+    prefixes = ["", *(f"level_{level}/" for level in range(num_levels - 1))]
+    return [*(f"{p}{name}" for p in prefixes for name in _OF_ONE_LEVEL), *_OF_ALL_LEVELS]
+
+
+def score_of(metrics: Metrics, objective: str) -> float:
+    """Returns what a training or a search maximises: the metric, or 1 - h_violations."""
+    value = metrics[objective]
+    return 1.0 - value if objective == _LOWER_IS_BETTER else value
+
+
+def score_title(objective: str) -> str:
+    """Returns what `score_of` is called where people read it, such as `MAP@R`."""
+    title = metric_title(objective)
+    return f"1 - {title}" if objective == _LOWER_IS_BETTER else title
 
 
 class EpochRecord(Spec):
@@ -37,7 +65,7 @@ class FoldResult(Spec):
 
     Attributes:
         job: What was trained.
-        score: The objective of the best epoch on the validation classes.
+        score: `score_of` the best epoch on the validation classes, by the job's objective.
         best_epoch: The epoch whose weights are kept.
         validation: All metrics of the best epoch.
         untrained: All metrics of the network before training.

@@ -241,6 +241,7 @@ class FoldJob(Spec):
         splits: How classes are split.
         fold: Which fold, from 0.
         seed: Root of every random draw of the job.
+        objective: The metric that decides which epoch is the best.
     """
 
     data: str
@@ -250,3 +251,4 @@ class FoldJob(Spec):
     splits: Splits = "disjoint"
     fold: Annotated[int, Field(ge=0, lt=NUM_FOLDS)] = 0
     seed: Annotated[int, Field(ge=0)] = 0
+    objective: str = "map_at_r"

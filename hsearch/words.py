@@ -1,6 +1,25 @@
 """Words that several rooms say alike."""
 
+_TITLES = {
+    "map_at_r": "MAP@R",
+    "r_precision": "R-precision",
+    "precision_at_1": "P@1",
+    "ap": "AP",
+    "asi": "ASI",
+    "h_ap": "H-AP",
+    "h_ap_map": "H-AP (map)",
+    "h_asi": "H-ASI",
+    "h_ndcg": "H-NDCG",
+}
+
 
 def plural(count: int, noun: str) -> str:
     """Returns `1 trial` or `3 trials`."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def metric_title(name: str) -> str:
+    """Returns a metric as people write it: `H-AP`, `R@4`, `MAP@R at level_0`."""
+    level, _, metric = name.rpartition("/")
+    title = _TITLES.get(metric, metric.replace("recall_at_", "R@"))
+    return f"{title} at {level}" if level else title

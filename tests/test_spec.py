@@ -73,6 +73,7 @@ jobs = st.builds(
     ),
     fold=st.integers(0, 3),
     seed=st.integers(0, 2**63),
+    objective=st.sampled_from(["map_at_r", "h_ap", "level_0/recall_at_4"]),
 )
 
 
@@ -111,6 +112,14 @@ def test_json_brings_back_the_same_result(job, score, loss):
         versions={"torch": "2"},
     )
     assert FoldResult.from_dict(json.loads(json.dumps(result.to_dict()))) == result
+
+
+@settings(max_examples=5, deadline=None)
+@given(job=jobs)
+def test_a_job_from_before_there_were_objectives_had_the_default(job):
+    old = job.to_dict()
+    del old["objective"]
+    assert FoldJob.from_dict(old) == job.model_copy(update={"objective": "map_at_r"})
 
 
 def test_several_words_or_numbers_come_from_yaml_and_from_the_command_line():

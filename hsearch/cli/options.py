@@ -51,6 +51,15 @@ def training_options(command: _Command) -> _Command:
             type=click.IntRange(0),
             help="Root of every random draw; the same seed gives the same numbers.",
         ),
+        click.option(
+            "--objective",
+            default="map_at_r",
+            show_default=True,
+            metavar="METRIC",
+            help="What decides the best epoch and trial on the validation classes, such as h_ap "
+            "or level_0/map_at_r. For h_violations, where less is better, it is "
+            "1 - h_violations.",
+        ),
     ]
     for option in reversed(options):
         command = option(command)

@@ -8,7 +8,7 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from hsearch.results import OBJECTIVE, EpochRecord, FoldResult
+from hsearch.results import EpochRecord, FoldResult, score_of, score_title
 from hsearch.spec import FoldJob
 from hsearch.training.loop import Report
 
@@ -67,31 +67,34 @@ class TrainingProgress(Report):
     def epoch(self, record: EpochRecord) -> None:
         """Prints the line of an epoch."""
         self.shown = record.epoch
-        self.console.print(_line(record, self.job.training.schedule.epochs))
+        self.console.print(_line(record, self.job))
 
     def finished(self, result: FoldResult) -> None:
         """Prints the outcome and what to do next."""
         self.bar.stop()
         why = "no improvement" if result.stopped == "patience" else "all epochs done"
-        if result.score < result.untrained[OBJECTIVE]:
+        objective = result.job.objective
+        untrained = score_of(result.untrained, objective)
+        if result.score < untrained:
             self.console.print(
                 "Warning: training made the network worse than it began; the learning rates may be "
                 "too high for these weights (--set optimizer.lr.backbone=...)."
             )
         self.console.print(
-            f"Done ({why}): validation MAP@R {result.score:.4f} at epoch {result.best_epoch}, "
-            f"untrained {result.untrained[OBJECTIVE]:.4f}.\n"
+            f"Done ({why}): validation {score_title(objective)} {result.score:.4f} at epoch "
+            f"{result.best_epoch}, untrained {untrained:.4f}.\n"
             f"Result: {self.folder / 'result.json'}\n"
             f"Next:   hsearch evaluate {shlex.quote(str(self.folder))} --on test"
         )
 
 
-def _line(record: EpochRecord, epochs: int) -> str:
+def _line(record: EpochRecord, job: FoldJob) -> str:
+    epochs = job.training.schedule.epochs
     parts = [f"epoch {record.epoch:>{len(str(epochs))}}/{epochs}"]
     parts.append("untrained    " if record.loss is None else f"loss {record.loss:8.4f}")
     if record.validation is not None:
-        parts.append(f"MAP@R {record.validation[OBJECTIVE]:.4f}")
-        parts.append(f"P@1 {record.validation['precision_at_1']:.4f}")
+        shown = dict.fromkeys((job.objective, "precision_at_1"))
+        parts += [f"{score_title(m)} {score_of(record.validation, m):.4f}" for m in shown]
     parts.append(f"{record.seconds:5.1f} s")
     if record.images_per_second is not None:
         parts.append(f"{record.images_per_second:6.0f} images/s")

@@ -20,7 +20,7 @@ from hsearch.cli.study_words import (
     state_words,
 )
 from hsearch.folds import NUM_FOLDS
-from hsearch.results import OBJECTIVE, EpochRecord
+from hsearch.results import EpochRecord, score_of, score_title
 from hsearch.search.record import StudyRecord, TrialRecord
 from hsearch.search.watch import Watch
 from hsearch.words import plural
@@ -100,6 +100,8 @@ class SearchProgress(Watch):
         self, record: StudyRecord, total: int, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.study, self.total = record, total
+        self.objective = record.spec.job.objective
+        self.title = score_title(self.objective)
         self.console = Console(highlight=False, markup=False)
         self.trials = {trial.number: trial for trial in record.trials}
         self.best = record.best
@@ -182,7 +184,7 @@ class SearchProgress(Watch):
         self.pace.fold(trial.number, fold)
         if not self.console.is_terminal:
             self.said(
-                f"trial {trial.number}  fold {fold}  MAP@R {trial.folds[fold].score:.4f}  "
+                f"trial {trial.number}  fold {fold}  {self.title} {trial.folds[fold].score:.4f}  "
                 f"({duration_words(fold_seconds(trial, fold))})"
             )
 
@@ -191,7 +193,7 @@ class SearchProgress(Watch):
         self.epochs = {key: e for key, e in self.epochs.items() if key[0] != trial.number}
         line = f"trial {trial.number}  {state_words(trial)}"
         if trial.score is not None and trial.state == "complete":
-            line += f"  MAP@R {score_words(trial)}"
+            line += f"  {self.title} {score_words(trial)}"
             if self.best is None or trial.score > (self.best.score or 0.0):
                 self.best = trial
                 line += "  new best"
@@ -209,7 +211,8 @@ class SearchProgress(Watch):
         )
         lines = [Text(self._pace_words(trials))]
         if self.best is not None:
-            lines.append(Text(f"best: trial {self.best.number}, MAP@R {score_words(self.best)}"))
+            best = f"best: trial {self.best.number}, {self.title} {score_words(self.best)}"
+            lines.append(Text(best))
             knobs = f"  {knob_words(self.best.knobs)}"
             lines.append(Text(knobs, no_wrap=False, overflow="fold"))
         return Group(bar, *lines, *self._running())
@@ -232,7 +235,9 @@ class SearchProgress(Watch):
         running = sorted(self.epochs.copy().items())
         lines = []
         for (number, fold), record in running[:_SHOWN_FOLDS]:
-            score = f"MAP@R {record.validation[OBJECTIVE]:.4f}" if record.validation else ""
+            score = ""
+            if record.validation:
+                score = f"{self.title} {score_of(record.validation, self.objective):.4f}"
             epochs = f"epoch {record.epoch} of {self._epochs(number)}"
             lines.append(Text(f"  trial {number} fold {fold}: {epochs}  {score}"))
         if len(running) > _SHOWN_FOLDS:

@@ -81,20 +81,22 @@ def find_trial(name: str, storage: str) -> "tuple[StudyRecord, TrialRecord]":
 
 def _list(records: "list[StudyRecord]") -> None:
     from hsearch.cli.study_words import count_words, score_words
+    from hsearch.results import score_title
 
-    records.sort(key=lambda r: (r.spec.job.data, -_best_score(r), r.name))
+    records.sort(key=lambda r: (r.spec.job.data, r.spec.job.objective, -_best_score(r), r.name))
     rows = [
         (
             record.name,
             record.spec.job.method.name,
             record.spec.job.data,
+            score_title(record.spec.job.objective),
             score_words(record.best) if record.best else "-",
             count_words(record.trials, searching=record.searching),
             f"{record.folds_trained} / {record.folds_saved}",
         )
         for record in records
     ]
-    columns = ("study", "method", "data", "best MAP@R", "trials", "folds trained / saved")
+    columns = ("study", "method", "data", "objective", "best", "trials", "folds trained / saved")
     print_table(columns, rows)
     click.echo("\nMore about one of them: hsearch studies NAME")
 
@@ -105,13 +107,15 @@ def _best_score(record: "StudyRecord") -> float:
 
 def _show(record: "StudyRecord") -> None:
     from hsearch.cli.study_words import count_words, print_result
+    from hsearch.results import score_title
 
     spec, job = record.spec, record.spec.job
-    schedule = job.training.schedule
+    schedule, objective = job.training.schedule, score_title(job.objective)
     facts = [
         ("method", job.method.name),
         ("data", job.data),
         ("recipe", f"{job.training.recipe}, at most {plural(schedule.epochs, 'epoch')}"),
+        ("objective", objective),
         ("splits", f"{job.splits}, seed {job.seed}"),
         ("sampler", f"{spec.sampler}, {'with' if spec.race else 'without'} race"),
         ("trials", count_words(record.trials, searching=record.searching)),
@@ -120,7 +124,7 @@ def _show(record: "StudyRecord") -> None:
     print_table(("what", "value"), facts, title=f"Study {record.name}")
     click.echo()
     print_result(record)
-    columns = ("trial", "MAP@R", "folds", "state", "source")
+    columns = ("trial", objective, "folds", "state", "source")
     rows = [_row(trial, record.searching) for trial in record.trials]
     print_table(columns, rows, title="")
     if record.trials:

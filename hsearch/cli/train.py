@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hsearch.search.record import TrialRecord
     from hsearch.spec import FoldJob
 
-_DECIDED_BY_LIKE = ("method", "data", "splits", "recipe", "settings", "epochs", "seed")
+_DECIDED_BY_LIKE = ("method", "data", "splits", "recipe", "settings", "epochs", "seed", "objective")
 
 
 @click.command()
@@ -59,6 +59,7 @@ def train(
     settings: tuple[str, ...],
     epochs: int | None,
     seed: int,
+    objective: str,
     storage: str,
     workers: int,
     out: Path | None,
@@ -87,6 +88,7 @@ def train(
             splits=splits,
             fold=fold,
             seed=seed,
+            objective=objective,
         )
     if dry_run:
         click.echo(json.dumps(job.to_dict(), indent=2))

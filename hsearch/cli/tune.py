@@ -117,6 +117,7 @@ def tune(
     settings: tuple[str, ...],
     epochs: int | None,
     seed: int,
+    objective: str,
     trials: int,
     name: str | None,
     storage: str,
@@ -134,7 +135,7 @@ def tune(
     """Search the best knobs of a method; run again, it continues.
 
     Every trial is one set of knob values, trained and validated on up to four class-disjoint folds;
-    its score is the mean validation MAP@R. A knob that is set with --set is not searched.
+    its score is the mean of the --objective. A knob that is set with --set is not searched.
     """
     from hsearch.search.plan import plan_study
     from hsearch.tracking.address import checked_uri
@@ -146,6 +147,7 @@ def tune(
         settings=read_settings(settings, epochs),
         splits=splits,
         seed=seed,
+        objective=objective,
         sampler=sampler,
         race=race,
         space_file=space_file,

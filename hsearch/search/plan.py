@@ -63,6 +63,7 @@ def plan_study(
     settings: Mapping[str, Value],
     splits: Splits = "disjoint",
     seed: int = 0,
+    objective: str = "map_at_r",
     sampler: Sampler = "tpe",
     race: bool = True,
     space_file: Path | None = None,
@@ -76,12 +77,19 @@ def plan_study(
         settings: Values by dotted key; a knob that stands here is not searched.
         splits: How classes are split.
         seed: Root of all draws, of every job and of the sampler.
+        objective: The metric that decides the best epoch of a fold and the best trial.
         sampler: Who proposes knobs.
         race: Whether trials that are clearly behind end early.
         space_file: The user's own space instead of the method's.
     """
     job = resolve_job(
-        method=method, data=data, recipe=recipe, settings=settings, splits=splits, seed=seed
+        method=method,
+        data=data,
+        recipe=recipe,
+        settings=settings,
+        splits=splits,
+        seed=seed,
+        objective=objective,
     )
     folds = store_splits(open_data(job.data), splits).folds
     whole = load_space(method, space_file).for_classes(min(len(fold.train) for fold in folds))

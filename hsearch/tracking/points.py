@@ -39,7 +39,8 @@ def trial_points(trial: TrialRecord) -> Iterator[Point]:
 def study_points(record: StudyRecord) -> Iterator[Point]:
     """Yields the state of the study after each finished trial, in the order they finished in.
 
-    The step is the number of finished trials, so the mean's curve is the best score so far.
+    The step is the number of finished trials, so the curve of the objective's mean is that of the
+    best trial so far.
     """
     finished = [(trial.ended, trial.number, trial) for trial in record.trials if trial.ended]
     counts = dict.fromkeys(("complete", "lost", "failed"), 0)

@@ -112,6 +112,7 @@ def study_view(record: StudyRecord, status: Status) -> RunView:
         "recipe": job.training.recipe,
         "splits": job.splits,
         "seed": str(job.seed),
+        "objective": job.objective,
         "sampler": record.spec.sampler,
         "race": str(record.spec.race),
         "digest": record.spec.digest(),
@@ -137,6 +138,7 @@ def _common_tags(record: StudyRecord, key: str, versions: Mapping[str, str]) -> 
         "hsearch.study": record.name,
         "hsearch.method": job.method.name,
         "hsearch.data": _data_name(job),
+        "hsearch.objective": job.objective,
         **_texts(versions, "hsearch.version."),
     }
 

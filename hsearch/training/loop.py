@@ -13,7 +13,7 @@ from hsearch.data.batches import TrainingBatches
 from hsearch.data.transforms import normalise
 from hsearch.errors import DivergedError
 from hsearch.evaluation.evaluate import retrieval_metrics
-from hsearch.results import OBJECTIVE, EpochRecord, FoldResult, Metrics, versions_of
+from hsearch.results import EpochRecord, FoldResult, Metrics, score_of, versions_of
 from hsearch.seeds import seed_for
 from hsearch.spec import FoldJob
 from hsearch.training.checkpoint import load_checkpoint, save_checkpoint
@@ -210,7 +210,7 @@ class _Run:
         return FoldResult.from_dict(
             {
                 "job": self.job.to_dict(),
-                "score": (best.validation or {})[OBJECTIVE],
+                "score": self._score_of(best),
                 "best_epoch": best.epoch,
                 "validation": best.validation,
                 "untrained": self.history[0].validation,
@@ -225,7 +225,10 @@ class _Run:
     def _best(self) -> EpochRecord:
         """The first of the best trained epochs."""
         scored = [record for record in self.history[1:] if record.validation]
-        return max(scored, key=lambda record: (record.validation or {})[OBJECTIVE])
+        return max(scored, key=self._score_of)
+
+    def _score_of(self, record: EpochRecord) -> float:
+        return score_of(record.validation or {}, self.job.objective)
 
     def _to_device(self, tensor: Tensor) -> Tensor:
         if self.device.type == "cuda":

@@ -10,6 +10,7 @@ from hsearch.errors import ConfigError, did_you_mean
 from hsearch.folds import Splits
 from hsearch.methods import check_knobs, knobs_of, load_method
 from hsearch.recipes import load_recipe
+from hsearch.results import metric_names
 from hsearch.spec import (
     BatchSpec,
     FoldJob,
@@ -22,6 +23,7 @@ from hsearch.spec import (
     Spec,
 )
 from hsearch.training.optimizer import learning_rates, weight_decays
+from hsearch.words import plural
 from hsearch.yaml_file import Scalar, Value
 
 SECTIONS = ("method", "model", "image", "batch", "optimizer", "schedule")
@@ -36,6 +38,7 @@ def resolve_job(
     splits: Splits = "disjoint",
     fold: int = 0,
     seed: int = 0,
+    objective: str = "map_at_r",
 ) -> FoldJob:
     """Returns the job with every value filled in and checked, before anything is trained.
 
@@ -47,6 +50,8 @@ def resolve_job(
         splits: How classes are split.
         fold: From 0.
         seed: Root of all draws.
+        objective: The metric that decides which epoch is the best, one of the data's
+            `metric_names`.
     """
     _check_names(method, settings)
     knobs = {key.removeprefix("method."): v for key, v in settings.items() if _is_knob(key)}
@@ -57,6 +62,7 @@ def resolve_job(
     _check_groups(method, training.optimizer, settings)
     _check_task(method, data)
     store = open_data(data)
+    _check_objective(objective, data, store.hierarchy.num_levels)
     if data != store.name:  # a path, which must still be right from another folder
         data = str(store.path.resolve())
     return FoldJob(
@@ -67,6 +73,7 @@ def resolve_job(
         splits=splits,
         fold=fold,
         seed=seed,
+        objective=objective,
     )
 
 
@@ -95,6 +102,15 @@ def _check_task(method: str, data: str) -> None:
         raise ConfigError(
             f"{method} learns from images with several labels each, but '{data}' has one label "
             "path per image; choose a retrieval method."
+        )
+
+
+def _check_objective(objective: str, data: str, num_levels: int) -> None:
+    names = metric_names(num_levels)
+    if objective not in names:
+        raise ConfigError(
+            f"Unknown objective '{objective}' for '{data}' with {plural(num_levels, 'level')}; "
+            f"{did_you_mean(objective, names)}"
         )
 
 

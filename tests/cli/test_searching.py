@@ -74,6 +74,18 @@ def test_a_new_best_is_told_once(capsys):
     ]
 
 
+def test_the_objective_is_called_by_its_name_also_while_a_fold_runs(capsys):
+    record = made_record()
+    job = record.spec.job.model_copy(update={"objective": "h_violations"})
+    record = record.model_copy(update={"spec": record.spec.model_copy(update={"job": job})})
+    with SearchProgress(record, 3) as progress:
+        progress.trial(made_trial(7, [0.412]))
+        progress.epoch(7, 1, epoch(2).model_copy(update={"validation": {"h_violations": 0.25}}))
+        (running,) = progress._running()
+    assert "trial 7  fold 0  1 - h_violations 0.4120" in capsys.readouterr().out
+    assert running.plain.endswith("1 - h_violations 0.7500")
+
+
 def test_the_best_of_an_earlier_session_still_counts(capsys):
     record = made_record(made_trial(0, DONE, "complete"))
     lines = printed(capsys, made_trial(1, [0.3] * 4, "complete"), record=record)

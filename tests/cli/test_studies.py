@@ -27,8 +27,14 @@ def own_folder(tmp_path, monkeypatch):
 def recorded(toy_store):
     """Two studies: `a` with a trial done, one lost, one failed and one running; `b` is better."""
 
-    def record(name, method, scores):
-        plan = plan_study(method=method, data=str(toy_store.path), recipe="small", settings={})
+    def record(name, method, scores, objective="map_at_r"):
+        plan = plan_study(
+            method=method,
+            data=str(toy_store.path),
+            recipe="small",
+            settings={},
+            objective=objective,
+        )
         with closing(Study.open(name, "hsearch.db", plan.spec, plan.space)) as study:
             for folds in scores:
                 trial = study.propose()
@@ -40,6 +46,7 @@ def recorded(toy_store):
 
     record("a", "proxy_nca", [[0.5, 0.6, 0.5, 0.6], [0.1], [], [0.55]])
     record("b", "hpl", [[0.6, 0.7, 0.6, 0.7]])
+    return record
 
 
 def run(*arguments):
@@ -61,6 +68,17 @@ def test_the_list_is_a_leaderboard(recorded):
     assert lines[2].endswith(
         "0.5500 +- 0.0289 1 done, 1 interrupted, 1 lost in the race, 1 failed 6 / 3"
     )
+
+
+def test_scores_of_another_objective_stand_apart(recorded):
+    recorded("c", "hpl", [[0.9, 0.9, 0.9, 0.9]], objective="r_precision")
+    lines = table()
+    assert [line.split()[0] for line in lines[1:4]] == ["b", "a", "c"]
+    assert lines[3].endswith("R-precision 0.9000 +- 0.0000 1 done 4 / 0")
+    lines = table("c")
+    assert "objective R-precision" in lines
+    assert "TRIAL R-PRECISION FOLDS STATE SOURCE" in lines
+    assert not any("MAP@R" in line for line in lines)
 
 
 def test_one_study_shows_spec_best_and_trials(recorded):
@@ -108,7 +126,10 @@ def test_studies_without_a_best_trial_and_with_odd_names_are_shown(capsys):
         final_words(study.record(), "hsearch.db", "none")
     command = next(line for line in capsys.readouterr().out.splitlines() if "All trials" in line)
     assert shlex.split(command)[:5] == ["All", "trials:", "hsearch", "studies", name]
-    assert table()[1:3] == [f"{name} hpl made - 1 failed 0 / 0", "empty hpl made - none 0 / 0"]
+    assert table()[1:3] == [
+        f"{name} hpl made MAP@R - 1 failed 0 / 0",
+        "empty hpl made MAP@R - none 0 / 0",
+    ]
     for which in ("empty", name):
         assert "No trial has finished all folds, so there is no best one." in table(which)
     assert "Trial 0 failed: The loss [x] was nan." in table(name)

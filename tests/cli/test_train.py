@@ -60,6 +60,21 @@ def test_train_shows_every_epoch_and_writes_the_result(run):
     ]  # fmt: skip
 
 
+def test_another_objective_decides_and_is_shown(run):
+    out, command = run
+    result = hsearch(*command, "--objective", "r_precision")
+    assert result.exit_code == 0, result.output
+    written = json.loads((out / "result.json").read_text())
+    scores = [record["validation"]["r_precision"] for record in written["history"]]
+    assert written["job"]["objective"] == "r_precision"
+    assert written["score"] == max(scores[1:]) == scores[written["best_epoch"]]
+    lines = result.output.splitlines()
+    assert f"R-precision {scores[0]:.4f}  P@1 " in lines[1]
+    assert f"validation R-precision {written['score']:.4f} at epoch" in result.output
+    assert f"untrained {scores[0]:.4f}." in result.output
+    assert "MAP@R" not in result.output
+
+
 def test_evaluate_scores_validation_and_test_classes_at_every_level(run):
     out, command = run
     hsearch(*command)
@@ -116,6 +131,8 @@ def test_a_setting_given_twice_is_refused(run):
         (["--method", "hpl", "--recipe", "huge"], "Unknown recipe 'huge'"),
         (["--method", "hpl", "--set", "model.backbone=resnet5"], "no backbone called 'resnet5'"),
         (["--method", "hpl", "--set", "model.weights=no.safetensors"], "there is no file"),
+        (["--method", "hpl", "--objective", "map"], "Unknown objective 'map'"),
+        (["--method", "hpl", "--objective", "level_2/map_at_r"], "Did you mean 'level_"),
         (["--method", "hpl", "--workers", "7"], "multiple of the number of workers"),
     ],
 )
@@ -201,6 +218,7 @@ def test_like_tells_another_score_and_what_it_was_recorded_with(study, tmp_path)
         (["--like", "mini/best"], "Did you mean 'mine'?"),
         (["--like", "mine/best", "--epochs", "3"], "so --epochs is decided already"),
         (["--like", "mine/best", "--seed", "0"], "so --seed is decided already"),
+        (["--like", "mine/best", "--objective", "ap"], "so --objective is decided already"),
         (["--like", "mine/best", "--method", "hpl"], "so --method is decided already"),
         (["--like", "mine/best", "--set", "method.scale=1"], "so --set is decided already"),
         ([], "--method NAME, or --like STUDY/TRIAL"),

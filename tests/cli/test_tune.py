@@ -108,6 +108,29 @@ def test_other_settings_under_the_same_name_are_refused(tune):
     assert result.stderr.count("\n") == 1
 
 
+def test_the_objective_is_shown_and_belongs_to_the_study(tune):
+    first = tune("--trials", "1", "--study", "mine", "--objective", "r_precision")
+    assert first.exit_code == 0, first.output
+    assert "trial 0  fold 0  R-precision 0.6000" in first.stdout
+    assert "Best: trial 0 (published), R-precision 0.6150 +- 0.0065" in first.stdout
+    assert "MAP@R" not in first.stdout
+    record = Study.load("mine", "hsearch.db").record()
+    assert record.spec.job.objective == record.trials[0].job.objective == "r_precision"
+    other = tune("--trials", "2", "--study", "mine")
+    assert other.exit_code == 2
+    assert "(job.objective: 'r_precision', now 'map_at_r'); repeat those" in other.stderr
+    assert other.stderr.count("\n") == 1
+    assert len(Study.load("mine", "hsearch.db").record().trials) == 1
+
+
+def test_another_objective_is_another_study_by_default(tune):
+    names = {
+        json.loads(tune("--dry-run", "--objective", objective).stdout)["study"]
+        for objective in ("map_at_r", "h_ap", "level_0/map_at_r")
+    }
+    assert len(names) == 3
+
+
 def test_a_knob_that_is_set_is_fixed(tune):
     tune("--trials", "2", "--study", "mine", "--set", "method.scale=5")
     record = Study.load("mine", "hsearch.db").record()
@@ -146,6 +169,8 @@ def test_dry_run_tells_everything_and_touches_nothing(tune, tmp_path):
         (["--set", "method.scal=3"], "Did you mean 'scale'"),
         (["--set", "method.scale=3", "--set", "optimizer.lr.proxies=1"], "all knobs of proxy_nca"),
         (["--workers-per-fold", "3"], "multiple of --workers-per-fold"),
+        (["--objective", "h_app"], "Did you mean 'h_ap'?"),
+        (["--objective", "level_2/ap"], "Unknown objective 'level_2/ap'"),
         (["--recipe", "smal"], "Unknown recipe 'smal'"),
         (["--space", "no.yaml"], "'no.yaml' does not exist"),
         (["--study", "a/b"], "letters, digits"),

@@ -37,6 +37,20 @@ def test_folds_recorded_without_ranks_and_threads_are_read(opened, storage):
     assert (result.ranks, result.threads) == (1, None)
 
 
+def test_a_study_from_before_there_were_objectives_goes_on(opened):
+    study = opened()
+    spec, job = study.spec.to_dict(), study.propose().job.to_dict()
+    for old in (spec["job"], job):
+        assert isinstance(old, dict)
+        assert old.pop("objective") == "map_at_r"
+    study.set_attribute("spec", spec)
+    study._optuna.set_trial_user_attr(study._key(0), "job", job)
+    assert opened().record().trials[0].job.objective == "map_at_r"
+    other = made_spec().job.model_copy(update={"objective": "h_ap"})
+    with pytest.raises(ConfigError, match=r"\(job\.objective: 'map_at_r', now 'h_ap'\)"):
+        opened(made_spec().model_copy(update={"job": other}))
+
+
 def test_unknown_foreign_and_newer_studies_are_refused(opened, storage):
     study = opened()
     with pytest.raises(ConfigError, match=r"no study 'sx' in .*Did you mean 's'"):

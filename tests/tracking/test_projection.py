@@ -17,6 +17,7 @@ def test_a_trial_s_params_are_all_settings_by_the_names_that_a_user_sets_them_by
     assert params["schedule.epochs"] == "10"
     assert params["image.scale"] == "[0.6, 1.0]"
     assert {"data", "data_digest", "splits", "seed", "recipe"} <= params.keys()
+    assert params["objective"] == "map_at_r"
     assert "fold" not in params
 
 
@@ -42,6 +43,7 @@ def test_a_trial_can_be_found_by_study_method_data_and_number():
         "hsearch.trial": "8",
         "hsearch.method": "hpl",
         "hsearch.data": "made",
+        "hsearch.objective": "map_at_r",
         "hsearch.source": "tpe",
         "hsearch.reason": "behind trial 7",
         "hsearch.version.torch": "2.15.0",
@@ -50,7 +52,11 @@ def test_a_trial_can_be_found_by_study_method_data_and_number():
 
 
 def test_the_study_s_run_names_what_is_searched_and_the_best_knobs():
-    view = study_view(made_study(DONE, LOST), "RUNNING")
+    record = made_study(DONE, LOST)
+    job = record.spec.job.model_copy(update={"objective": "h_ap"})
+    record = record.model_copy(update={"spec": record.spec.model_copy(update={"job": job})})
+    view = study_view(record, "RUNNING")
+    assert view.params["objective"] == view.tags["hsearch.objective"] == "h_ap"
     assert view.name == "hpl-a1b2c3"
     assert view.tags["best.method.num_coarse"] == "11"
     expected = {"method": "hpl", "sampler": "tpe", "race": "True", "splits": "disjoint"}

@@ -15,7 +15,8 @@ from safetensors.torch import load_file
 from hsearch.data.splits import store_splits
 from hsearch.data.store import Store
 from hsearch.errors import ClusterError, ConfigError, DivergedError
-from hsearch.results import FoldResult
+from hsearch.results import FoldResult, metric_names
+from hsearch.training.checkpoint import read_notes
 from hsearch.training.folder import RunFolder
 from hsearch.training.launch import train_locally
 from hsearch.training.loop import Report
@@ -95,6 +96,43 @@ def test_reports_every_epoch_and_keeps_the_best(finished):
     assert FoldResult.from_dict(json.loads((path / "result.json").read_text())) == result
 
 
+def test_every_metric_that_may_be_the_objective_is_validated(finished):
+    _, _, _, result = finished
+    assert set(result.validation) == set(metric_names(3))
+
+
+# An untrained network and three epochs: every metric is at its best in another one.
+MADE = [
+    {"map_at_r": 0.1, "r_precision": 0.9, "h_violations": 0.1},
+    {"map_at_r": 0.6, "r_precision": 0.2, "h_violations": 0.7},
+    {"map_at_r": 0.5, "r_precision": 0.3, "h_violations": 0.25},
+    {"map_at_r": 0.4, "r_precision": 0.4, "h_violations": 0.75},
+]
+
+
+@pytest.mark.parametrize(
+    ("objective", "best", "score", "stopped", "epochs"),
+    [
+        ("map_at_r", 1, 0.6, "patience", 2),
+        ("r_precision", 3, 0.4, "epochs", 3),
+        ("h_violations", 2, 0.75, "epochs", 3),
+    ],
+)
+def test_the_objective_decides_best_epoch_patience_and_score(
+    toy_job, tmp_path, monkeypatch, objective, best, score, stopped, epochs
+):
+    made = iter(MADE)
+    monkeypatch.setattr("hsearch.training.loop.retrieval_metrics", lambda *_, **__: next(made))
+    settings = {"schedule__epochs": 3, "schedule__iterations_per_epoch": 1, "schedule__patience": 1}
+    job = toy_job("proxy_nca", **settings).model_copy(update={"objective": objective})
+    result = train_locally(job, Report(), tmp_path / "run")
+    assert (result.best_epoch, result.score, result.stopped) == (best, score, stopped)
+    assert len(result.history) == 1 + epochs
+    assert result.validation == MADE[best]
+    (kept,) = read_notes(tmp_path / "run" / "best.safetensors")["history"]
+    assert kept["epoch"] == best
+
+
 def test_two_runs_are_bit_identical(finished, tmp_path):
     job, path, _, _ = finished
     train_locally(job, Report(), tmp_path / "again")
@@ -171,10 +209,13 @@ def test_finished_run_is_not_trained_again(finished):
 
 
 def test_other_settings_are_refused_with_their_names(finished, toy_job):
-    _, path, _, _ = finished
+    job, path, _, _ = finished
     other = toy_job("hpl", method__update_period=4, schedule__epochs=3)
     with pytest.raises(ConfigError, match=r"other settings \(method.knobs.update_period\)"):
         train_locally(other, Report(), path)
+    judged = job.model_copy(update={"objective": "r_precision"})
+    with pytest.raises(ConfigError, match=r"other settings \(objective\)"):
+        train_locally(judged, Report(), path)
 
 
 def test_folder_with_other_files_is_refused(toy_job, tmp_path):

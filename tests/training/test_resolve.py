@@ -9,9 +9,20 @@ from hsearch.training.optimizer import weight_decays
 from hsearch.training.resolve import parse_setting, resolve_job, with_knobs
 
 
-def resolve(toy_store, method="hpl", recipe="small", **settings):
+def resolve(toy_store, method="hpl", recipe="small", objective="map_at_r", **settings):
     given = {key.replace("__", "."): value for key, value in settings.items()}
-    return resolve_job(method=method, data=str(toy_store.path), recipe=recipe, settings=given)
+    return resolve_job(
+        method=method,
+        data=str(toy_store.path),
+        recipe=recipe,
+        settings=given,
+        objective=objective,
+    )
+
+
+@pytest.mark.parametrize("objective", ["h_ap", "recall_at_8", "level_0/asi", "level_1/map_at_r"])
+def test_any_metric_of_the_data_can_be_the_objective(toy_store, objective):
+    assert resolve(toy_store, objective=objective).objective == objective
 
 
 def test_the_job_holds_every_value_and_survives_json(toy_store):
@@ -34,6 +45,13 @@ def test_the_job_holds_every_value_and_survives_json(toy_store):
         ({"method__base": None}, "'base' of hpl must be one of"),
         ({"optimizer__lr__proxis": 1.0}, "Did you mean 'proxies'"),
         ({"schedule__epocs": 3}, "Did you mean 'epochs'"),
+        (
+            {"objective": "h_aps"},
+            "Unknown objective 'h_aps' for '.*toy.arrow' with 3 levels; .*Did you mean 'h_ap'",
+        ),
+        ({"objective": "level_2/ap"}, "valid names: .*level_1/ap, .*Did you mean 'level_[01]/ap'"),
+        ({"objective": "h_ap/ap"}, "Unknown objective"),
+        ({"objective": ""}, "Unknown objective ''"),
         ({"epochs": 3}, "Did you mean 'schedule.epochs'"),
         ({"num_coarse": 3}, "Did you mean 'method.num_coarse'"),
         ({"optimizer__lr": 0.1}, r"set optimizer\.lr\.PART"),
