@@ -13,22 +13,13 @@ from hsearch.evaluation.protocols import Spread, separated
 from hsearch.evaluation.scoring import Embedded, ScoreOptions, join, protocol_of, score
 from hsearch.files import write_whole
 from hsearch.results import Metrics
-from hsearch.words import plural
+from hsearch.words import metric_title, plural
 
-_HEADINGS = {
-    "map_at_r": "MAP@R",
-    "r_precision": "R-precision",
-    "precision_at_1": "P@1",
-    "ap": "AP",
-    "asi": "ASI",
+_TITLES = {  # of what only an evaluation knows, or has a whole column for
+    "h_violations": "violations",
     "knn_accuracy": "k-NN",
     "linear_accuracy": "linear",
     "nmi": "NMI",
-    "h_ap": "H-AP",
-    "h_ap_map": "H-AP (map)",
-    "h_asi": "ASI",
-    "h_ndcg": "NDCG",
-    "h_violations": "violations",
 }
 _ALL_LEVELS = "h_"
 
@@ -123,11 +114,11 @@ def _print_scores(metrics: Metrics, level_names: Sequence[str]) -> None:
         [level, *(f"{metrics[prefix + name]:.4f}" for name in names)]
         for level, prefix in zip(level_names, _prefixes(level_names), strict=True)
     ]
-    print_table(["level", *map(_heading, names)], rows)
+    print_table(["level", *map(_title_of, names)], rows)
     overall = [name for name in metrics if name.startswith(_ALL_LEVELS)]
     if len(level_names) > 1:
         click.echo()
-        columns = ["levels", *map(_heading, overall)]
+        columns = ["levels", *map(_title_of, overall)]
         print_table(columns, [["all", *(f"{metrics[name]:.4f}" for name in overall)]])
 
 
@@ -149,7 +140,7 @@ def _print_fold_scores(
 def _row(name: str, separated: Mapping[str, Spread], concatenated: Metrics) -> list[str]:
     spread = separated[name]
     return [
-        _heading(name.rpartition("/")[2]),
+        _title_of(name.rpartition("/")[2]),
         f"{spread.mean:.4f} +- {spread.std or 0.0:.4f}",
         f"{concatenated[name]:.4f}",
     ]
@@ -166,5 +157,5 @@ def _prefix(name: str) -> str | None:
     return None if name.startswith(_ALL_LEVELS) else level + slash
 
 
-def _heading(name: str) -> str:
-    return _HEADINGS.get(name) or name.replace("recall_at_", "R@")
+def _title_of(name: str) -> str:
+    return _TITLES.get(name) or metric_title(name)
