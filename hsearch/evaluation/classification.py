@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from hsearch.errors import ConfigError, DatasetError
 from hsearch.evaluation.linear import fit_linear, predict_linear
-from hsearch.evaluation.neighbors import MEMORY_BUDGET, Points, nearest_neighbors
+from hsearch.evaluation.neighbors import MEMORY_BUDGET, nearest_neighbors
+from hsearch.evaluation.scores import Points
 from hsearch.evaluation.tangent import tangent_vectors
 from hsearch.geometry import Geometry
 

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hsearch.errors import DatasetError
-from hsearch.evaluation.neighbors import Points, kmeans_assignments
+from hsearch.evaluation.neighbors import kmeans_assignments
+from hsearch.evaluation.scores import Points
 from hsearch.evaluation.tangent import tangent_vectors
 from hsearch.geometry import Geometry
 

@@ -115,8 +115,8 @@ def kmeans_assignments(points: Points, num_clusters: int, *, seed: int) -> IntAr
     """
     if not 1 <= num_clusters <= len(points):
         raise ValueError(f"`num_clusters` must lie in 1..{len(points)}, but got {num_clusters}.")
-    _check(points, "sphere", 0.0)
-    faiss, vectors = _faiss(), _array(points)
+    check_points(points, "sphere", 0.0)
+    faiss, vectors = _faiss(), as_float32(points)
     faiss.omp_set_num_threads(torch.get_num_threads())
     clustering = faiss.Kmeans(
         vectors.shape[1],

@@ -19,7 +19,8 @@ from torch import Tensor
 
 from hsearch.errors import ConfigError, DatasetError
 from hsearch.evaluation.evaluate import retrieval_metrics
-from hsearch.evaluation.neighbors import MEMORY_BUDGET, Points
+from hsearch.evaluation.neighbors import MEMORY_BUDGET
+from hsearch.evaluation.scores import Points
 from hsearch.evaluation.tangent import tangent_vectors
 from hsearch.geometry import Geometry, l2_normalise
 from hsearch.results import Metrics

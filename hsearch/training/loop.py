@@ -159,24 +159,14 @@ class _Run:
         embeddings = embed_rows(
             self.step, self.data.pixels, self.data.validation_rows, self.job.training.image
         )
-        scored = distributed.share_object(
-            self._score(embeddings) if distributed.rank() == 0 else None
+        return retrieval_metrics(
+            embeddings.to(self.device),
+            self.data.validation_labels,
+            geometry=self.step.method.geometry,
+            curvature=self.step.method.curvature,
+            whole_list=True,
+            sharded=True,
         )
-        if isinstance(scored, DivergedError):  # every rank ends, not rank 0 alone
-            raise scored
-        assert scored is not None
-        return scored
-
-    def _score(self, embeddings: Tensor) -> Metrics | DivergedError:
-        try:
-            return retrieval_metrics(
-                embeddings.numpy(),
-                self.data.validation_labels[:, -1],
-                geometry=self.step.method.geometry,
-                curvature=self.step.method.curvature,
-            )
-        except DivergedError as error:
-            return error
 
     def record(self, report: Report, record: EpochRecord) -> None:
         """Keeps an epoch: its record, its checkpoint, and its weights if it is the best."""
