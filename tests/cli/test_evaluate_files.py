@@ -103,8 +103,7 @@ def test_the_ball_is_scored_with_its_curvature(files):
 
 def test_marks_of_a_table_make_queries_and_gallery(files):
     """The first image of every class queries the others, but the last class has no others."""
-    marks = [(*label, i % 4 == 0 or i >= 16, i % 4 and i < 16) for i, label in enumerate(LABELS)]
-    rows = [(*row[:3], bool(row[3])) for row in marks]
+    rows = [(*label, i % 4 == 0 or i > 15, i % 4 > 0 and i < 16) for i, label in enumerate(LABELS)]
     write_csv(files / "y.csv", ["level_0", "level_1", "is_query", "is_gallery"], rows)
     page = evaluated(*of_files(files))
     assert page["protocol"] == {
@@ -133,7 +132,6 @@ def test_one_level_has_one_table_and_other_columns_are_named(files):
 
 
 def _damaged(change):
-    """A change of the file x.npy as an id and a function."""
     return lambda folder: np.save(folder / "x.npy", change(np.load(folder / "x.npy")))
 
 
