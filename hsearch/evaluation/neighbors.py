@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from hsearch.errors import ConfigError
-from hsearch.evaluation.scores import Points, Scores, as_float32, check_points, sortable_keys
+from hsearch.evaluation.scores import TILE, Points, Scores, as_float32, check_points, sortable_keys
 from hsearch.geometry import Geometry
 
 IntArray = NDArray[np.int64]
@@ -134,11 +134,12 @@ def _blocks(
     scores = functools.cache(lambda: Scores(queries, references, geometry, curvature))
     if geometry == "sphere" and length < FAISS_LARGEST_K:
         search = _faiss_search(queries, references, length + 1)
-        bytes_per_query = 128 * length  # with what metrics.py makes of it
+        largest, bytes_per_query = LARGEST_BLOCK, 128 * length  # with what metrics.py makes of it
     else:
         search = _product_search(scores(), length + 1)
+        largest = TILE
         bytes_per_query = 128 * length + scores().bytes_per_pair * len(references)
-    block = int(np.clip(memory_budget // bytes_per_query, 1, LARGEST_BLOCK))
+    block = int(np.clip(memory_budget // bytes_per_query, 1, largest))
     for start in range(0, len(queries), block):
         rows = slice(start, min(start + block, len(queries)))
         distances, indices = search(rows)

@@ -22,6 +22,7 @@ from hsearch.geometry import Geometry
 
 Points = NDArray[Any] | Tensor
 
+TILE = 240  # queries of one product: few enough that its result stays in the processor's cache
 ROWS = 48
 """Both sides of a product are filled up to a multiple of this: at the edges of a matrix, sums may
 be rounded in another order, and a score would depend on the block in which it is computed."""

@@ -424,8 +424,7 @@ def test_ranks_share_the_queries_and_get_the_same_numbers(whole_list):
 def test_memory_stays_within_the_budget():
     """40,000 x 40,000 float32 are 6.4 GB; what the keys of 2,000 ball queries alone are, 640 MB."""
     script = """
-        import resource
-        import sys
+        from pathlib import Path
         import numpy as np
         from hsearch.evaluation.evaluate import retrieval_metrics
 
@@ -434,8 +433,9 @@ def test_memory_stays_within_the_budget():
             fine = np.arange(n) % (n // 10)
             retrieval_metrics(x, np.stack([fine % 40, fine % 200, fine], axis=1), **options)
 
-        def peak():
-            return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        def peak():  # not `ru_maxrss`, which a new process has from the one that started it
+            status = Path("/proc/self/status").read_text()
+            return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
         ball = {"geometry": "poincare", "curvature": 0.1, "whole_list": True}
         run(1000), run(1000, whole_list=True), run(1000, **ball)
@@ -451,5 +451,5 @@ def test_memory_stays_within_the_budget():
         [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True
     )
     small, default = map(float, done.stdout.split())
-    assert small < 128 + 40  # MiB: the budget, and copies of labels and points
-    assert default < 1024 + 40
+    assert small < 128 + 50  # MiB: the budget, and copies of labels and points
+    assert default < 1024 + 50
