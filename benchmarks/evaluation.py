@@ -71,8 +71,9 @@ def made_up(size: tuple[int, int], labels: tuple[int, ...]) -> tuple[NDArray[np.
     classes = int(fine.max()) + 1
     columns, vectors = [fine], rng.normal(size=(classes, dim))[fine]
     for number in reversed(labels):
-        # Uneven groups: the largest has about twice as many classes as the mean.
-        edges = np.sort(rng.choice(int(columns[0].max()), number - 1, replace=False))
+        # Uneven groups: the largest has three times as many classes as the smallest.
+        shares = np.linspace(0.5, 1.5, number).cumsum()
+        edges = shares[:-1] / shares[-1] * int(columns[0].max())
         columns.insert(0, np.searchsorted(edges, columns[0]))
         vectors += rng.normal(size=(number, dim))[columns[0]]
     vectors += SPREAD * rng.normal(size=vectors.shape)

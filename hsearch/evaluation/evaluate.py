@@ -183,7 +183,8 @@ def _score_rankings(
 
     def score(tile: slice) -> None:
         for block in rankings.blocks(tile):
-            for level in range(task.num_levels):
+            scores.level(0, block.queries, block.ranks.double())
+            for level in range(1, task.num_levels):
                 ranks = ranks_of_hits(block.levels > level, block.ranks)
                 scores.level(level, block.queries, ranks)
             if scores.whole_list:

@@ -76,28 +76,30 @@ class HierarchicalScores:
         ranks = ranks.double()
         at_level = (levels[:, None, :] == self._levels[:, None]).double()  # (q, L, P)
         seen = at_level.cumsum(dim=2)
-        # (q, L, L): [l, m] = sum over relatives k of level l of c_m(k) / r_k.
-        crossed = torch.bmm(at_level / ranks[:, None, :], seen.transpose(1, 2))
+        # (q, L, L): [l, m] = sum over relatives k of level l of c_m(k), and of c_m(k) / r_k.
+        crossed = torch.bmm(at_level, seen.transpose(1, 2))
+        weighted = torch.bmm(at_level, (seen / ranks[:, None, :]).transpose(1, 2))
         counts = self._counts[queries]
         scores = {
-            name: _h_ap(crossed, relevance[queries], counts[:, 1:])
+            name: _h_ap(weighted, relevance[queries], counts[:, 1:])
             for name, relevance in self._relevances.items()
         }
-        above = _from_the_end(counts[:, 1:]) - counts[:, 1:]
-        ideal = (at_level * (above[:, :, None] + seen)).sum(dim=1)
         total = counts[:, 1:].sum(dim=1, keepdim=True)
-        shares = harmonic_differences(torch.maximum(ranks, ideal).minimum(total + 1.0), total)
-        scores["h_asi"] = shares.sum(dim=1) / total[:, 0]
-        gained = (at_level / torch.log2(1.0 + ranks)[:, None, :]).sum(dim=2)
-        scores["h_ndcg"] = gained @ _gains(self._levels) / self._ideal_gains[queries]
-        in_order = (at_level * _from_the_end(seen)).sum(dim=(1, 2))
+        near = slice(0, int((ranks <= total).sum(dim=1).max()))
+        ideal = seen[:, :, near] + _finer(counts[:, 1:])[:, :, None]
+        ideal = ideal.mul_(at_level[:, :, near]).sum(dim=1)
+        later = torch.maximum(ranks[:, near], ideal).minimum(total + 1.0)
+        scores["h_asi"] = harmonic_differences(later, total).sum(dim=1) / total[:, 0]
+        gained = at_level @ (1.0 / torch.log2(1.0 + ranks))[:, :, None]  # (q, L, 1)
+        scores["h_ndcg"] = gained[:, :, 0] @ _gains(self._levels) / self._ideal_gains[queries]
+        in_order = crossed.triu().sum(dim=(1, 2))
         scores["h_violations"] = (ranks.sum(dim=1) - in_order) / _pairs(counts).clamp_min(1.0)
         return scores
 
 
-def _h_ap(crossed: Tensor, relevance: Tensor, counts: Tensor) -> Tensor:
+def _h_ap(weighted: Tensor, relevance: Tensor, counts: Tensor) -> Tensor:
     least = torch.minimum(relevance[:, :, None], relevance[:, None, :])
-    return (least * crossed).sum(dim=(1, 2)) / (relevance * counts).sum(dim=1)
+    return (least * weighted).sum(dim=(1, 2)) / (relevance * counts).sum(dim=1)
 
 
 def _pairs(counts: Tensor) -> Tensor:
@@ -106,9 +108,9 @@ def _pairs(counts: Tensor) -> Tensor:
     return (counts * lower).sum(dim=1)
 
 
-def _from_the_end(values: Tensor) -> Tensor:
-    """Returns sums over the levels m >= l, for values (q, L, ...)."""
-    return values.flip(1).cumsum(dim=1).flip(1)
+def _finer(counts: Tensor) -> Tensor:
+    """Returns (q, L): the references of finer levels, from counts (q, L) of the levels 1..L."""
+    return counts.flip(1).cumsum(dim=1).flip(1) - counts
 
 
 def _gains(levels: Tensor) -> Tensor:

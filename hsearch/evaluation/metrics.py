@@ -50,16 +50,17 @@ def level_scores(
     total = relevant.clamp_min(1).double()[:, None]
     first = ranks[:, 0] if ranks.shape[1] else torch.full_like(total[:, 0], torch.inf)
     precision = torch.arange(1, ranks.shape[1] + 1, device=ranks.device) / ranks
-    within = (ranks <= total).double()
+    within = (ranks <= total).sum(dim=1)
+    near = ranks[:, : int(within.max())]
     scores = {
-        "map_at_r": (precision * within).sum(dim=1) / total[:, 0],
-        "r_precision": within.sum(dim=1) / total[:, 0],
+        "map_at_r": (precision[:, : near.shape[1]] * (near <= total)).sum(dim=1) / total[:, 0],
+        "r_precision": within / total[:, 0],
         "precision_at_1": (first == 1).double(),
         **{f"recall_at_{k}": (first <= k).double() for k in recall_at},
     }
     if whole_list:
         scores["ap"] = precision.sum(dim=1) / total[:, 0]
-        shares = harmonic_differences(ranks.minimum(total + 1.0), total)
+        shares = harmonic_differences(near.minimum(total + 1.0), total)
         scores["asi"] = shares.sum(dim=1) / total[:, 0]
     return {name: torch.where(relevant > 0, values, 0.0) for name, values in scores.items()}
 

@@ -118,9 +118,15 @@ class Rankings:
         """Yields the blocks of one tile; queries without relatives are in none."""
         scores = self._scores(tile)
         first = tile.start
+        memory = torch.empty(
+            self._block_rows, scores.shape[1], dtype=torch.int64, device=self.device
+        )
         for begin, end in self._pieces(first, first + len(scores)):
             if self._relatives(begin) > 0:
-                yield self._block(slice(begin, end), scores[begin - first : end - first])
+                keys = sortable_keys(
+                    scores[begin - first : end - first], self._codes, memory[: end - begin]
+                )
+                yield self._block(slice(begin, end), keys)
 
     def _relatives(self, query: int) -> int:
         return int(self._end[query] - self._begin[query] - (self._own[query] >= 0))
@@ -133,21 +139,19 @@ class Rankings:
             for start in range(int(left), int(right), self._block_rows):
                 yield start, min(start + self._block_rows, int(right))
 
-    def _block(self, rows: slice, scores: Tensor) -> Block:
-        keys = sortable_keys(scores, self._codes)
+    def _block(self, rows: slice, keys: Tensor) -> Block:
         columns = slice(int(self._begin[rows.start]), int(self._end[rows.start]))
-        same = self._paths[rows, None, :] == self._gallery_paths[None, columns, :]
-        keys[:, columns] += same.sum(dim=2)
+        relatives = keys[:, columns]
+        relatives += 1
+        for level in range(1, self._paths.shape[1]):
+            relatives += self._paths[rows, level, None] == self._gallery_paths[columns, level]
+        numbers = torch.arange(len(keys), device=keys.device)
         if self._own[rows.start] >= 0:
-            own = torch.from_numpy(self._own[rows]).to(keys.device)
-            keys[torch.arange(len(keys), device=keys.device), own] = _LAST
+            keys[numbers, torch.from_numpy(self._own[rows]).to(keys.device)] = _LAST
         levels = sort_rows(keys).to(torch.uint8).bitwise_and_(MOST_LEVELS)
         place = levels.view(-1).nonzero()[:, 0].view(len(keys), -1)
-        return Block(
-            self._order[rows],
-            place % keys.shape[1] + 1,
-            levels.view(-1)[place],
-        )
+        ranks = place - (numbers * keys.shape[1] - 1)[:, None]
+        return Block(self._order[rows], ranks, levels.view(-1)[place])
 
 
 _LAST = (2**63 - 1) & ~MOST_LEVELS  # after all others, and at level 0

@@ -81,17 +81,19 @@ class Scores:
         return scores[:count, : self._count]
 
 
-def sortable_keys(scores: Tensor, tie_breakers: Tensor) -> Tensor:
+def sortable_keys(scores: Tensor, tie_breakers: Tensor, out: Tensor | None = None) -> Tensor:
     """Returns (q, N) int64 keys that ascend with the score, then with the tie breaker.
 
     Args:
-        scores: (q, N) float32, finite.
+        scores: (q, N) float32, finite; they do not survive this.
         tie_breakers: (N,) int64 in 0 .. 2^32 - 1, distinct; the low 32 bits of the keys.
+        out: (q, N) int64 to be filled and returned.
     """
-    bits = (scores + 0.0).view(torch.int32)  # + 0.0 makes -0.0 and 0.0 equal
+    bits = scores.add_(0.0).view(torch.int32)  # + 0.0 makes -0.0 and 0.0 equal
     # Negative floats descend as integers: all bits but the sign are turned.
     ascending = (bits >> 31).bitwise_and_(0x7FFFFFFF).bitwise_xor_(bits)
-    return ascending.long().bitwise_left_shift_(32).bitwise_or_(tie_breakers)
+    keys = torch.empty_like(ascending, dtype=torch.int64) if out is None else out
+    return keys.copy_(ascending).bitwise_left_shift_(32).bitwise_or_(tie_breakers)
 
 
 def sort_rows(keys: Tensor) -> Tensor:
