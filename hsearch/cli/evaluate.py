@@ -116,7 +116,7 @@ def evaluate(
     as_json: bool,
     out: Path | None,
 ) -> None:
-    """Score a trained network on validation or test classes.
+    """Score trained networks, or embeddings from a file.
 
     RUN is a folder that `hsearch train` has written; the network of its best epoch is scored.
     Several runs of one method, such as its folds, are scored on the test classes one by one
@@ -139,9 +139,11 @@ def evaluate(
         models = [_read_files(embeddings, labels, similarity, curvature)]
         scored: dict[str, object] = {"embeddings": str(embeddings), "labels": str(labels)}
     else:
+        from hsearch.cli.counting import counting
         from hsearch.training.score import embed_runs
 
-        models = embed_runs(runs, part)
+        with counting("embedding") as progress:
+            models = embed_runs(runs, part, progress)
         scored = {"runs": [str(run) for run in runs], "on": part}
     report(scored, models, options, as_json, out)
 

@@ -25,7 +25,7 @@ VERBS = {
     "tune": "Search the best knobs of a method; run again, it continues.",
     "studies": "List the studies, or show one with its best knobs and all trials.",
     "train": "Train one method on one fold; the same command again resumes it.",
-    "evaluate": "Score a trained network on validation or test classes.",
+    "evaluate": "Score trained networks, or embeddings from a file.",
 }
 
 # Troubles of the machine or of a path that was given, not of the program: no permission, no space,

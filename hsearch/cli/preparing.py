@@ -1,52 +1,15 @@
-"""What a person sees of a preparation: its progress, what was found, and the file that lists it."""
+"""What a person sees of a preparation: what was found, and the file that lists it."""
 
 import csv
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from hsearch.cli.output import print_table
 from hsearch.data.records import Report
 
 EXAMPLES = 3
 """How many places a table shows per reason."""
-
-_LINE_SECONDS = 5.0
-_SOONER_SECONDS = 1.0
-
-
-class PlainLines:
-    """Prints a line every 5 seconds, or after a tenth of the images if that takes a second."""
-
-    def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._name, self._clock = name, clock
-        self._time, self._done = clock(), 0
-
-    def __call__(self, done: int, total: int) -> None:
-        """Is told how many images are done, and of how many."""
-        waited = self._clock() - self._time
-        tenth = 10 * (done - self._done) >= total
-        if waited >= _LINE_SECONDS or (tenth and waited >= _SOONER_SECONDS):
-            click.echo(f"preparing {self._name}: {done}/{total} ({done / total:.0%})", err=True)
-            self._time, self._done = self._clock(), done
-
-
-@contextmanager
-def preparing(name: str) -> Iterator[Callable[[int, int], None]]:
-    """Shows progress on stderr: a bar on a terminal, else plain lines."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield PlainLines(name)
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(f"preparing {name}", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def print_found(report: Report) -> None:

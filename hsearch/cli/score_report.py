@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from hsearch.cli.counting import counting
 from hsearch.cli.output import print_table
 from hsearch.errors import ConfigError
 from hsearch.evaluation.protocols import Spread, separated
@@ -40,8 +41,9 @@ def report(
         as_json: Print JSON instead of tables.
         out: Where to write the JSON as well.
     """
-    each = [score(model, options) for model in models]
-    joined = score(join(models), options) if len(models) > 1 else None
+    with counting("scoring") as progress:
+        each = [score(model, options, progress) for model in models]
+        joined = score(join(models), options, progress) if len(models) > 1 else None
     page = json.dumps(_facts(scored, models, options) | _numbers(each, joined), indent=2)
     if as_json:
         click.echo(page)

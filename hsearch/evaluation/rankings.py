@@ -111,8 +111,8 @@ class Rankings:
 
     def tiles(self) -> list[slice]:
         """Returns slices of the queries in the order of this class."""
-        starts = range(0, len(self._order), self._tile_rows)
-        return [slice(start, start + self._tile_rows) for start in starts]
+        count, size = len(self._order), self._tile_rows
+        return [slice(start, min(start + size, count)) for start in range(0, count, size)]
 
     def blocks(self, tile: slice) -> Iterator[Block]:
         """Yields the blocks of one tile; queries without relatives are in none."""

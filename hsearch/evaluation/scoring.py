@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from hsearch.evaluation.classification import halves, knn_accuracy, linear_accuracy
 from hsearch.evaluation.clustering import nmi
-from hsearch.evaluation.evaluate import retrieval_metrics
+from hsearch.evaluation.evaluate import Progress, retrieval_metrics
 from hsearch.evaluation.metrics import RECALL_AT
 from hsearch.evaluation.neighbors import MEMORY_BUDGET
 from hsearch.evaluation.protocols import concatenated
@@ -88,8 +88,8 @@ class Protocol:
     queries_without_match: int
 
 
-def score(embedded: Embedded, options: ScoreOptions) -> Metrics:
-    """Returns all metrics of all levels."""
+def score(embedded: Embedded, options: ScoreOptions, progress: Progress | None = None) -> Metrics:
+    """Returns all metrics of all levels; `progress` as in `retrieval_metrics`."""
     metrics = retrieval_metrics(
         embedded.embeddings,
         embedded.labels,
@@ -101,6 +101,7 @@ def score(embedded: Embedded, options: ScoreOptions) -> Metrics:
         whole_list=True,
         alpha=options.alpha,
         memory_budget=options.memory_budget,
+        progress=progress,
     )
     num_levels = embedded.labels.shape[1]
     for level, labels in enumerate(embedded.labels.T):

@@ -1,5 +1,7 @@
 """Embeddings of stored images by a trained network, shared between the ranks."""
 
+from collections.abc import Callable, Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
@@ -14,9 +16,16 @@ from hsearch.training.step import TrainingStep
 
 
 def embed_rows(
-    step: TrainingStep, pixels: Pixels, rows: NDArray[np.int64], image: ImageSpec
+    step: TrainingStep,
+    pixels: Pixels,
+    rows: NDArray[np.int64],
+    image: ImageSpec,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Tensor:
-    """Returns (N, D) float32 embeddings of N rows, in their order, on every rank."""
+    """Returns (N, D) float32 embeddings of N rows, in their order, on every rank.
+
+    `progress` is told how many images, of how many, this rank has embedded.
+    """
     device = next(step.parameters()).device
     own = np.array_split(rows, distributed.world_size())[distributed.rank()]
     count = len(own)
@@ -25,6 +34,14 @@ def embed_rows(
     def network(images: Tensor) -> Tensor:
         return step.embed(normalise(images.to(device), image))
 
+    def batches() -> Iterator[Tensor]:
+        done = 0
+        for batch in evaluation_batches(pixels, own, image):
+            yield batch
+            done += len(batch)
+            if progress:
+                progress(done, len(own))
+
     step.eval()
-    local = embed_batches(evaluation_batches(pixels, own, image), network)
+    local = embed_batches(batches(), network)
     return distributed.gather_rows(local[:count].to(device)).cpu()

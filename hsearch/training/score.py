@@ -1,6 +1,6 @@
 """Scoring trained runs on their validation classes or on the test classes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -19,6 +19,7 @@ from hsearch.training.folder import RunFolder, read_job
 from hsearch.training.setup import build_step, open_job_store, pick_device
 
 Part = Literal["validation", "test"]
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,12 @@ def score_run(path: Path, part: Part) -> RunScore:
     return RunScore(score(embedded, ScoreOptions()), embedded.level_names)
 
 
-def embed_runs(paths: Sequence[Path], part: Part) -> list[Embedded]:
+def embed_runs(
+    paths: Sequence[Path], part: Part, progress: Progress | None = None
+) -> list[Embedded]:
     """Returns what the best network of each run makes of the same images.
+
+    `progress` is told how many images, of how many, a network has embedded.
 
     Raises:
         ConfigError: The runs cannot be compared image by image, so they are no folds of one method.
@@ -57,10 +62,10 @@ def embed_runs(paths: Sequence[Path], part: Part) -> list[Embedded]:
             )
         if len({path.resolve() for path in paths}) < len(paths):
             raise ConfigError("Every run counts once, but one was given twice.")
-    return [embed_run(path, part) for path in paths]
+    return [embed_run(path, part, progress) for path in paths]
 
 
-def embed_run(path: Path, part: Part) -> Embedded:
+def embed_run(path: Path, part: Part, progress: Progress | None = None) -> Embedded:
     """Returns the images of the validation or test classes as the run's best network sees them."""
     job = read_job(path)
     store = open_job_store(job)
@@ -70,7 +75,7 @@ def embed_run(path: Path, part: Part) -> Embedded:
     load_checkpoint(RunFolder(path).best, step)
     rows = store.rows(fold.validation if part == "validation" else splits.test)
     image = job.training.image
-    embeddings = embed_rows(step, open_pixels(store, rows, image.resize), rows, image)
+    embeddings = embed_rows(step, open_pixels(store, rows, image.resize), rows, image, progress)
     queries, gallery = store.is_query[rows], store.is_gallery[rows]
     masked = part == "test" and not (np.all(queries) and np.all(gallery))
     in_ball = step.method.geometry == "poincare"

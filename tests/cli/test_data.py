@@ -115,7 +115,7 @@ def test_a_report_that_cannot_be_written_is_refused_at_once(images, tmp_path, fo
 
 def test_a_pipe_gets_lines_of_progress(images, monkeypatch):
     assert run("prepare", "mine", "--from", images).stderr == ""
-    monkeypatch.setattr("hsearch.cli.preparing._LINE_SECONDS", 0)
+    monkeypatch.setattr("hsearch.cli.counting._LINE_SECONDS", 0)
     result = run("prepare", "mine", "--from", images, "--force")
     assert result.stderr.splitlines()[-1] == "preparing mine: 32/32 (100%)"
     assert "preparing" not in result.stdout

@@ -389,6 +389,39 @@ def test_diverged_embeddings_are_refused():
         retrieval_metrics(embeddings, labels)
 
 
+@pytest.mark.parametrize("whole_list", [False, True])
+def test_progress_is_told_until_all_queries_are_done(whole_list):
+    embeddings, labels = random_case(2, n=530)
+    told = []
+    retrieval_metrics(
+        embeddings,
+        labels,
+        whole_list=whole_list,
+        memory_budget=200_000,
+        progress=lambda done, total: told.append((done, total)),
+    )
+    assert len(told) > 2
+    assert told == sorted(told)
+    assert told[-1] == (530, 530)
+    assert {total for _, total in told} == {530}
+
+
+def test_a_failure_on_the_way_leaves_the_threads_of_torch_as_they_were():
+    embeddings, labels = random_case(2, n=530)
+    before = torch.get_num_threads()
+
+    def stop(done, total):
+        raise KeyboardInterrupt
+
+    try:
+        torch.set_num_threads(2)
+        with pytest.raises(KeyboardInterrupt):
+            retrieval_metrics(embeddings, labels, whole_list=True, progress=stop)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
 def scored_together(seed: int, whole_list: bool) -> dict[str, float]:
     """Every rank scores a part; a second evaluation shows that nobody waits for anybody."""
     embeddings, labels = random_case(seed, n=530, num_classes=40)

@@ -1,10 +1,10 @@
-from hsearch.cli.preparing import PlainLines
+from hsearch.cli.counting import PlainLines
 
 
 def lines(capsys, seconds, total):
     """What is printed if `total` images take so many seconds."""
     now = [0.0]
-    progress = PlainLines("mine", clock=lambda: now[0])
+    progress = PlainLines("preparing mine", clock=lambda: now[0])
     for done in range(1, total + 1):
         now[0] += seconds / total
         progress(done, total)

@@ -1,0 +1,79 @@
+"""Every metric of every query, filled block by block, and their means."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+import hsearch.distributed as distributed
+from hsearch.evaluation.hierarchical import H_NAMES
+from hsearch.evaluation.metrics import level_metric_names, level_scores
+from hsearch.evaluation.task import IntArray, RetrievalTask
+from hsearch.results import Metrics
+
+Average = Literal["queries", "classes"]
+
+
+class QueryScores:
+    """Scores of all queries by all metrics, 0 until they are set.
+
+    Args:
+        task: Queries and gallery.
+        recall_at: The k of recall_at_k.
+        whole_list: Whether whole rankings are scored: adds the metrics that need them.
+
+    Attributes:
+        relevant: (Q, L) the relevant images of every query at every level.
+    """
+
+    def __init__(self, task: RetrievalTask, recall_at: Sequence[int], *, whole_list: bool) -> None:
+        self.task, self.relevant = task, task.relevant()
+        self.recall_at, self.whole_list = tuple(recall_at), whole_list
+        level_names = level_metric_names(recall_at, whole_list=whole_list)
+        names = level_names + (list(H_NAMES) if whole_list else [])
+        for level in reversed(range(task.num_levels - 1)):
+            names += [f"level_{level}/{name}" for name in level_names]
+        self._values = {name: np.zeros(len(task.query_rows)) for name in names}
+
+    def score_level(self, level: int, rows: slice | IntArray, ranks: Tensor) -> None:
+        """Scores the queries of `rows` at one level by the ranks (q, W) of its images."""
+        relevant = torch.from_numpy(self.relevant[rows, level]).to(ranks.device)
+        values = level_scores(ranks, relevant, self.recall_at, whole_list=self.whole_list)
+        self.put(rows, values, "" if level == self.task.num_levels - 1 else f"level_{level}/")
+
+    def put(self, rows: slice | IntArray, values: dict[str, Tensor], prefix: str = "") -> None:
+        """Sets scores (q,) of the queries of `rows`."""
+        for name, found in values.items():
+            self._values[prefix + name][rows] = found.cpu().numpy()
+
+    def join(self) -> None:
+        """Adds what the other ranks have scored; everything else is still 0."""
+        parts = distributed.gather_objects(self._values)
+        self._values = {
+            name: np.sum([part[name] for part in parts], axis=0) for name in self._values
+        }
+
+    def means(self, average: Average) -> Metrics:
+        """Returns each metric's mean over the queries to which it applies; 0 if there are none."""
+        counts = self.task.level_counts()
+        can_break = (counts > 0).sum(axis=1) > 1
+        means = {}
+        for name, values in self._values.items():
+            level = int(name.split("/")[0].removeprefix("level_")) if "/" in name else -1
+            relevant = self.relevant[:, 0 if name in H_NAMES else level] > 0
+            counted = relevant & can_break if name == "h_violations" else relevant
+            classes = self.task.query_paths[counted, level]
+            means[name] = _mean(values[counted], classes if average == "classes" else None)
+        return means
+
+
+def _mean(values: NDArray[np.float64], classes: IntArray | None) -> float:
+    if not values.size:
+        return 0.0
+    if classes is None:
+        return float(values.mean())
+    _, ids = np.unique(classes, return_inverse=True)
+    return float((np.bincount(ids, weights=values) / np.bincount(ids)).mean())
