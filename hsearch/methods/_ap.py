@@ -22,6 +22,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from hsearch.methods._base import require
+from hsearch.methods._knobs import require_above, require_at_least
 
 # Maps t (q, K, N), the levels of j minus those of k (q, K, N) and min(relevance of j, of k)
 # (q, K, N) to rank and Hrank of every k (q, K). Item j = k is among the N, with t = 0.
@@ -97,11 +98,8 @@ class UpperStep:
     offset: float | None = 1.44
 
     def __post_init__(self) -> None:
-        require(
-            self.tau > 0 and min(self.rho, self.delta, self.start) >= 0,
-            "`tau` of a step must be positive, and `rho`, `delta` and `start` must not be "
-            f"negative, but got {self.tau}, {self.rho}, {self.delta} and {self.start}.",
-        )
+        require_above(0, "the rank's step", tau=self.tau)
+        require_at_least(0, "the rank's step", rho=self.rho, delta=self.delta, start=self.start)
 
     def __call__(self, t: Tensor) -> Tensor:
         """Returns H-(t), element by element."""
@@ -129,10 +127,10 @@ class LowerStep:
     leak: float = 10.0
 
     def __post_init__(self) -> None:
+        require_at_least(0, "happier", hrank_slope=self.slope, hrank_leak=self.leak)
         require(
-            min(self.slope, self.leak) >= 0 and self.start <= 1,
-            "`hrank_slope` and `hrank_leak` must not be negative and `hrank_start` must be at most "
-            f"1, but got {self.slope}, {self.leak} and {self.start}.",
+            self.start <= 1,
+            f"`hrank_start` of happier must be at most 1, but got {self.start:g}.",
         )
 
     def __call__(self, t: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from torch import Tensor
 from hsearch.hierarchy import Relevance
 from hsearch.methods._ap import LowerStep, Ranks, UpperStep, ap_loss, heaviside, pair_levels
 from hsearch.methods._base import Method, Setting, require
+from hsearch.methods._knobs import require_above
 from hsearch.methods.normalized_softmax import normalized_softmax_loss, uniform_proxies
 
 
@@ -137,10 +138,10 @@ class Loss(Method):
         hrank_leak: float = 10.0,
     ) -> None:
         super().__init__(setting)
+        require_above(0, "happier", alpha=alpha, temperature=temperature)
         require(
-            min(alpha, temperature) > 0 and 0 <= clustering_weight <= 1,
-            "`alpha` and `temperature` of happier must be positive and `clustering_weight` must "
-            f"lie in 0..1, but got {alpha}, {temperature} and {clustering_weight}.",
+            0 <= clustering_weight <= 1,
+            f"`clustering_weight` of happier must be from 0 to 1, but got {clustering_weight:g}.",
         )
         self.alpha, self.relevance = alpha, relevance
         self.clustering_weight, self.temperature = clustering_weight, temperature
