@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from hsearch.spec import KnobValue
+from hsearch.words import typed
 
 if TYPE_CHECKING:  # importing optuna takes half a second, and listing knobs does not need it
     from optuna.distributions import BaseDistribution
@@ -102,7 +103,7 @@ class Choices:
         return value
 
     def __str__(self) -> str:
-        return ", ".join(str(value) for value in self.values)
+        return ", ".join(map(typed, self.values))
 
 
 @dataclass(frozen=True)
@@ -113,15 +114,21 @@ class KnobRange:
         name: Dotted, such as `method.margin` or `optimizer.lr.proxies`.
         domain: What the search may draw.
         when: Other knobs' values under which this one matters; empty for always.
+        min_levels: Fewest levels of labels for which it matters.
     """
 
     name: str
     domain: Interval | Choices
     when: Condition = field(default_factory=lambda: MappingProxyType({}))
+    min_levels: int = 1
 
     def is_active(self, values: Mapping[str, KnobValue]) -> bool:
         """Whether the knob matters, given the values of the knobs it depends on."""
         return all(values.get(other) in allowed for other, allowed in self.when.items())
+
+    def conditions(self) -> str:
+        """Returns `when` as text."""
+        return ", ".join(f"{n} = {' or '.join(map(typed, v))}" for n, v in self.when.items())
 
 
 @dataclass(frozen=True)

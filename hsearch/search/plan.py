@@ -70,6 +70,8 @@ def plan_study(
 ) -> StudyPlan:
     """Returns the study with every value filled in and checked.
 
+    Knobs that do nothing on data of so few levels are not searched.
+
     Args:
         method: Name of a method.
         data: Name or path of a store.
@@ -91,14 +93,18 @@ def plan_study(
         seed=seed,
         objective=objective,
     )
-    folds = store_splits(open_data(job.data), splits).folds
-    whole = load_space(method, space_file).for_classes(min(len(fold.train) for fold in folds))
+    store = open_data(job.data)
+    classes = min(len(fold.train) for fold in store_splits(store, splits).folds)
+    whole = load_space(method, space_file).for_classes(classes)
+    whole = replace(whole, published={f"method.{k}": v for k, v in job.method.knobs.items()})
+    idle = [knob.name for knob in whole.knobs if knob.min_levels > store.hierarchy.num_levels]
     searchable = searchable_settings(method)
-    space = without(whole, {key: value_in(job, key) for key in settings if key in searchable})
+    fixed = [key for key in (*idle, *settings) if key in searchable]
+    space = without(whole, {key: value_in(job, key) for key in fixed})
     if not space.knobs:
         raise ConfigError(
-            f"A search needs a knob to search, but all knobs of {method} are set; leave a --set "
-            "out, or use `hsearch train`."
+            f"A search needs a knob to search, but all knobs of {method} are set "
+            "or do nothing on this data; leave a --set out, or use `hsearch train`."
         )
     described = {knob.name: describe(knob) for knob in space.knobs}
     return StudyPlan(StudySpec(job=job, space=described, sampler=sampler, race=race), space)
@@ -133,6 +139,5 @@ def without(space: SearchSpace, fixed: Mapping[str, KnobValue | None]) -> Search
 
 def describe(knob: KnobRange) -> str:
     """Returns the range of a knob and its condition as text."""
-    when = (f"{name} = {' or '.join(map(str, v))}" for name, v in knob.when.items())
-    condition = ", ".join(when)
+    condition = knob.conditions()
     return f"{knob.domain}; when {condition}" if condition else str(knob.domain)

@@ -5,12 +5,13 @@
       method.margin: {low: 0.0, high: 0.4, when: {method.base: proxy_anchor}}
       method.scale: {low: 4.0, high: 64.0, log: true}
       method.num_coarse: {low: 2, high: 1000, log: true, high_per_class: 0.5}
+      method.levels: {choices: [fine, all], min_levels: 2}
     start:
       - source: where these values come from
         values: {method.scale: 32.0}
 
 A condition names a knob that stands above it, or a knob of the method that is not searched and
-so keeps its published value.
+so keeps its published value. `min_levels` is the fewest levels of labels for which a knob matters.
 """
 
 import math
@@ -25,8 +26,8 @@ from hsearch.yaml_file import Value, YamlFile
 
 Settings = Mapping[str, SearchableSetting]
 
-_INTERVAL = ("low", "high", "log", "step", "high_per_class", "when")
-_CHOICES = ("choices", "when")
+_INTERVAL = ("low", "high", "log", "step", "high_per_class", "when", "min_levels")
+_CHOICES = ("choices", "when", "min_levels")
 
 
 def read_knobs(
@@ -51,7 +52,8 @@ def read_knobs(
         entry = _Entry(file, name, setting, _mapping(file, "knobs", name))
         domain = entry.choices() if "choices" in entry.keys else entry.interval()
         earlier, later = {*above, *found}, set(entries) - set(found)
-        found[name] = KnobRange(name, domain, _conditions(entry, settings, earlier, later))
+        conditions = _conditions(entry, settings, earlier, later)
+        found[name] = KnobRange(name, domain, conditions, entry.min_levels())
     return found
 
 
@@ -103,6 +105,12 @@ class _Entry:
                 "choices",
             )
         return Choices(values)
+
+    def min_levels(self) -> int:
+        levels = self._number("min_levels") if "min_levels" in self.keys else 1
+        if not isinstance(levels, int) or levels < 1:
+            raise self.error(f"`min_levels` of '{self.name}' must be 1, 2, 3 or so.", "min_levels")
+        return levels
 
     def at(self, *keys: str) -> tuple[str, ...]:
         return ("knobs", self.name, *keys)
