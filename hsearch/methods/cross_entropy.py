@@ -1,4 +1,7 @@
-"""Cross-entropy of a linear classifier on the embeddings: what supervised training usually does."""
+"""Cross-entropy: a linear classifier on the embeddings.
+
+It is what supervised training usually does.
+"""
 
 from collections.abc import Mapping
 from typing import ClassVar

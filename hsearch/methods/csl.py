@@ -1,4 +1,7 @@
-"""CSL: class proxies push away images of other labels at every level, the coarser the farther."""
+"""CSL: class proxies push other labels away at every level.
+
+The coarser the level, the farther.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar

@@ -1,4 +1,7 @@
-"""HAPPIER: a lower bound of hierarchical average precision, and a loss that clusters classes."""
+"""HAPPIER: a lower bound of hierarchical average precision.
+
+A second loss clusters the classes.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""HIER: a tree over the embeddings, built by learned ancestors in the Poincare ball.
+"""HIER: a tree of learned ancestors in the Poincare ball.
 
 Leaves i, j that are neighbours and k that is not must have a nearer common ancestor of i and j than
 of all three. Ancestors ("LCAs": lowest common ancestors) are free points that nothing labels.

@@ -1,6 +1,7 @@
-"""HiMulCon, HiConE, HiMulConE: SupCon at every level of the hierarchy, the finest first.
+"""HiMulCon, HiConE, HiMulConE: SupCon at every level.
 
-`height` numbers levels from 1, the classes, upwards to L, the coarsest.
+The finest level comes first. `height` numbers levels from 1, the classes, upwards to L, the
+coarsest.
 """
 
 import math

@@ -1,7 +1,7 @@
-"""HPL: a proxy loss at every level of a hierarchy that is learned by clustering the proxies.
+"""HPL: a proxy loss at every level of a learned hierarchy.
 
-No code of the authors is public, and the paper leaves open how coarse proxies move between two
-clusterings; `coarse_mode` offers the three readings that fit it.
+It is learned by clustering the proxies. No code of the authors is public, and the paper leaves open
+how coarse proxies move between clusterings; `coarse_mode` offers the three readings that fit it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

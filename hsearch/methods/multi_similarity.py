@@ -1,4 +1,7 @@
-"""Multi-Similarity: a soft threshold on the hard positive and negative pairs of every anchor."""
+"""Multi-Similarity: hard pairs against a soft threshold.
+
+Every anchor has its own hard positives and negatives.
+"""
 
 import torch
 from torch import Tensor

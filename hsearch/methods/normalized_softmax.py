@@ -1,4 +1,4 @@
-"""Normalised softmax: classification by the cosine to one learned proxy per label."""
+"""Normalised softmax: cosines to one learned proxy per label."""
 
 import math
 from collections.abc import Mapping

@@ -1,4 +1,7 @@
-"""Proxy-Anchor: every class proxy pulls its own and pushes all other embeddings of the batch."""
+"""Proxy-Anchor: class proxies pull their own, push all others.
+
+Every proxy sees all embeddings of the batch.
+"""
 
 from collections.abc import Mapping
 from typing import ClassVar

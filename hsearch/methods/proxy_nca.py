@@ -1,4 +1,4 @@
-"""Proxy-NCA: softmax over the distances of an embedding to one learned proxy per class."""
+"""Proxy-NCA: softmax over the distances to class proxies."""
 
 from collections.abc import Mapping
 from typing import ClassVar

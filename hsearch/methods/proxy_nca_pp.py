@@ -1,4 +1,7 @@
-"""ProxyNCA++: softmax over the distances to proxies on a sphere; the classic form as an option."""
+"""ProxyNCA++: softmax over distances to proxies on a sphere.
+
+The classic Proxy-NCA is an option.
+"""
 
 from collections.abc import Mapping
 from typing import ClassVar, Literal

@@ -1,4 +1,7 @@
-"""ROADMAP: an upper bound of the AP loss (SupAP), and a calibration of the similarities."""
+"""ROADMAP: an upper bound of the AP loss, and a calibration.
+
+The bound is called SupAP; the calibration is that of the similarities.
+"""
 
 import torch
 from torch import Tensor

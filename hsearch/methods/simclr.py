@@ -1,4 +1,7 @@
-"""SimCLR: SupCon without labels; the only positive of a view is the other view of its image."""
+"""SimCLR: SupCon without labels, between views of an image.
+
+The only positive of a view is the other view of its image.
+"""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar

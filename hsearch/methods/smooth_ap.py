@@ -1,4 +1,4 @@
-"""Smooth-AP: average precision with sigmoids in place of the steps of its ranks."""
+"""Smooth-AP: average precision with sigmoids as its steps."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""SoftTriple: a margin softmax in which every class has several centres."""
+"""SoftTriple: a margin softmax, several centres per class."""
 
 import math
 from collections.abc import Mapping

@@ -1,4 +1,7 @@
-"""SupCon: every embedding picks out all others of its class among the whole batch by a softmax."""
+"""SupCon: picks out all others of a class by a softmax.
+
+It is taken over the whole batch.
+"""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""Triplet loss: an anchor's positive must be nearer than its negative by a margin."""
+"""Triplet loss: positives nearer than negatives by a margin."""
 
 from collections.abc import Sequence
 from typing import Literal

@@ -126,10 +126,6 @@ class KnobRange:
         """Whether the knob matters, given the values of the knobs it depends on."""
         return all(values.get(other) in allowed for other, allowed in self.when.items())
 
-    def conditions(self) -> str:
-        """Returns `when` as text."""
-        return ", ".join(f"{n} = {' or '.join(map(typed, v))}" for n, v in self.when.items())
-
 
 @dataclass(frozen=True)
 class StartPoint:
@@ -137,6 +133,11 @@ class StartPoint:
 
     source: str
     values: Mapping[str, KnobValue]
+
+
+def condition_words(when: Condition) -> str:
+    """Returns `method.base = proxy_anchor or proxy_nca, method.hrank = true`."""
+    return ", ".join(f"{n} = {' or '.join(map(typed, values))}" for n, values in when.items())
 
 
 def is_multiple(distance: float, step: float) -> bool:

@@ -9,7 +9,7 @@ from hsearch.data.library import open_data
 from hsearch.data.splits import store_splits
 from hsearch.errors import ConfigError
 from hsearch.folds import Splits
-from hsearch.search.domain import Choices, KnobRange, StartPoint
+from hsearch.search.domain import Choices, KnobRange, StartPoint, condition_words
 from hsearch.search.proposal import value_in
 from hsearch.search.record import Sampler, StudySpec
 from hsearch.search.settings import searchable_settings
@@ -139,5 +139,5 @@ def without(space: SearchSpace, fixed: Mapping[str, KnobValue | None]) -> Search
 
 def describe(knob: KnobRange) -> str:
     """Returns the range of a knob and its condition as text."""
-    condition = knob.conditions()
+    condition = condition_words(knob.when)
     return f"{knob.domain}; when {condition}" if condition else str(knob.domain)

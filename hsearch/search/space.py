@@ -91,8 +91,8 @@ def load_space(method: str, path: Path | None = None) -> SearchSpace:
     settings = searchable_settings(method)
     if path is None and method not in available_spaces():
         raise ConfigError(
-            f"There is no search space for '{method}': write search_spaces/{method}.yaml, or give "
-            "one with --space."
+            f"There is no search space for '{method}': write search_spaces/{method}.yaml, or "
+            "give a file of your own to `hsearch tune --space`."
         )
     file = read_yaml(path or _folder() / f"{method}.yaml")
     knobs = read_knobs(file, settings, {})
