@@ -201,7 +201,7 @@ def _row(knob: _Knob) -> list[str]:
 
 def _show_recipes(page: _Page) -> None:
     click.echo("\nPublished recipes, for --recipe:")
-    columns = ["recipe", "backbone", "dim", "optimiser", "epochs", "batch", "px", "its knobs"]
+    columns = ["recipe", "backbone", "dim", "optimiser", "epochs", "batch", "px", "knobs"]
     rows = [
         [
             recipe.name,

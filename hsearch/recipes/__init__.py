@@ -72,7 +72,7 @@ def load_recipe(
 
 def _read(name: str) -> YamlFile:
     if name not in available_recipes():
-        near = difflib.get_close_matches(name.casefold(), available_recipes(), n=3, cutoff=0.5)
+        near = difflib.get_close_matches(name.casefold(), available_recipes(), n=3, cutoff=0.6)
         hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
         general = " and ".join(recipe for recipe in available_recipes() if "/" not in recipe)
         raise ConfigError(
