@@ -72,3 +72,16 @@ def test_every_loss_is_the_same_as_its_dense_form(tmp_path):
     assert code == 0, error
     assert "has no dense form" not in output
     assert output.splitlines()[-1].startswith("losses/")
+
+
+def test_an_evaluation_gives_what_its_peers_give(tmp_path):
+    """Each peer's numbers are compared inside; so small, its times say nothing."""
+    code, output, error = run("evaluation.py", "--quick", folder=tmp_path)
+    assert code == 0, error
+    assert [line.split()[0] for line in output.splitlines() if line[0].isalpha()] == [
+        "flat",
+        "hierarchical",
+        "sop",
+        "ball",
+        "evaluation:",
+    ]

@@ -73,7 +73,7 @@ def retrieval_metrics(
     scores = _QueryScores(task, recall_at, whole_list=whole_list)
     share = (distributed.rank(), distributed.world_size()) if sharded else (0, 1)
     deepest = max(int(scores.relevant.max()), *recall_at, 1) + 1
-    if whole_list or geometry == "poincare" or deepest >= FAISS_LARGEST_K:
+    if whole_list or deepest >= FAISS_LARGEST_K:
         # Every thread works on a tile of its own.
         threads = torch.get_num_threads() if _on_cpu(embeddings) else 1
         rankings = Rankings(
@@ -85,9 +85,8 @@ def retrieval_metrics(
         )
         _score_rankings(scores, rankings, share, alpha)
     else:
-        _score_lists(
-            scores, embeddings, min(deepest - 1, len(task.gallery_rows)), share, memory_budget
-        )
+        depth = min(deepest - 1, len(task.gallery_rows))
+        _score_lists(scores, embeddings, depth, share, geometry, curvature, memory_budget)
     if sharded:
         scores.join()
     return scores.means(average)
@@ -148,6 +147,8 @@ def _score_lists(
     embeddings: Points,
     depth: int,
     share: tuple[int, int],
+    geometry: Geometry,
+    curvature: float,
     memory_budget: int,
 ) -> None:
     task = scores.task
@@ -159,6 +160,8 @@ def _score_lists(
         embeddings[task.gallery_rows],
         depth,
         own=task.own[part],
+        geometry=geometry,
+        curvature=curvature,
         memory_budget=memory_budget,
     )
     # The last row is the label of "neighbour -1", which ends lists that are too short.

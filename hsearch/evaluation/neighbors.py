@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from hsearch.errors import ConfigError
-from hsearch.evaluation.scores import Points, Scores, as_float32, check_points, sortable_keys
+from hsearch.evaluation.scores import TILE, Points, Scores, as_float32, check_points, sortable_keys
 from hsearch.geometry import Geometry
 
 IntArray = NDArray[np.int64]
@@ -26,7 +26,7 @@ MEMORY_BUDGET = 2**30
 LARGEST_BLOCK = 8192
 FAISS_FEWEST_QUERIES = 32
 
-_Search = Callable[[slice], IntArray]
+_Search = Callable[[slice], tuple[NDArray[Any], IntArray]]
 
 
 def nearest_neighbors(
@@ -88,16 +88,7 @@ def neighbor_blocks(
         raise ValueError(f"`k` must lie in 1..{len(references)}, but got {k}.")
     for points in (queries, references):
         check_points(points, geometry, curvature)
-    length = k if own is None else min(k + 1, len(references))
-    scores = functools.cache(lambda: Scores(queries, references, geometry, curvature))
-    if geometry == "sphere" and length < FAISS_LARGEST_K:
-        search = _faiss_search(queries, references, length, scores)
-        bytes_per_query = 128 * length  # with what metrics.py makes of it
-    else:
-        search = _key_search(scores(), length)
-        bytes_per_query = 128 * length + 40 * len(references)
-    block = int(np.clip(memory_budget // bytes_per_query, 1, LARGEST_BLOCK))
-    return _blocks(search, len(queries), k, own, block)
+    return _blocks(queries, references, k, own, geometry, curvature, memory_budget)
 
 
 def kmeans_assignments(points: Points, num_clusters: int, *, seed: int) -> IntArray:
@@ -131,17 +122,37 @@ def kmeans_assignments(points: Points, num_clusters: int, *, seed: int) -> IntAr
 
 
 def _blocks(
-    search: _Search, num_queries: int, k: int, own: IntArray | None, block: int
+    queries: Points,
+    references: Points,
+    k: int,
+    own: IntArray | None,
+    geometry: Geometry,
+    curvature: float,
+    memory_budget: int,
 ) -> Iterator[tuple[slice, IntArray]]:
-    for start in range(0, num_queries, block):
-        rows = slice(start, min(start + block, num_queries))
-        indices = search(rows)
-        yield rows, indices if own is None else _without_own(indices, own[rows], k)
+    length = k if own is None else min(k + 1, len(references))
+    scores = functools.cache(lambda: Scores(queries, references, geometry, curvature))
+    if geometry == "sphere" and length < FAISS_LARGEST_K:
+        search = _faiss_search(queries, references, length + 1)
+        largest, bytes_per_query = LARGEST_BLOCK, 128 * length  # with what metrics.py makes of it
+    else:
+        search = _product_search(scores(), length + 1)
+        largest = TILE
+        bytes_per_query = 128 * length + scores().bytes_per_pair * len(references)
+    block = int(np.clip(memory_budget // bytes_per_query, 1, largest))
+    for start in range(0, len(queries), block):
+        rows = slice(start, min(start + block, len(queries)))
+        distances, indices = search(rows)
+        _order_ties(distances, indices)
+        cut = np.flatnonzero((distances[:, length - 1, None] == distances[:, length:]).any(axis=1))
+        if cut.size:
+            few = max(1, memory_budget // (48 * len(references)))
+            indices[cut, :length] = _nearest_by_key(scores(), start + cut, length, few)
+        nearest = indices[:, :length]
+        yield rows, nearest if own is None else _without_own(nearest, own[rows], k)
 
 
-def _faiss_search(
-    queries: Points, references: Points, length: int, scores: Callable[[], Scores]
-) -> _Search:
+def _faiss_search(queries: Points, references: Points, length: int) -> _Search:
     faiss = _faiss()
     vectors, targets = as_float32(queries), as_float32(references)
     index = faiss.IndexFlatL2(targets.shape[1])
@@ -150,42 +161,44 @@ def _faiss_search(
         index = faiss.index_cpu_to_gpu(resources, torch.cuda.current_device(), index)
     index.add(targets)
 
-    def search(rows: slice) -> IntArray:
+    def search(rows: slice) -> tuple[NDArray[Any], IntArray]:
         # faiss brings an OpenMP of its own: let it follow the limit that torch was given.
         faiss.omp_set_num_threads(torch.get_num_threads())
         block = vectors[rows]
         # faiss rounds otherwise for few queries at a time.
         filled = np.resize(block, (max(len(block), FAISS_FEWEST_QUERIES), block.shape[1]))
-        distances, indices = index.search(filled, min(length + 1, len(targets)))
-        distances, indices = distances[: len(block)], indices[: len(block)]
-        _order_ties(distances, indices)
-        cut = np.flatnonzero(
-            (distances[:, length - 1 : length] == distances[:, length:]).any(axis=1)
-        )
-        if cut.size:
-            indices[cut, :length] = _key_search(scores(), length)(rows.start + cut)
-        nearest: IntArray = indices[:, :length]
-        return nearest
+        distances, indices = index.search(filled, min(length, len(targets)))
+        return distances[: len(block)], indices[: len(block)]
 
     return search
 
 
-def _key_search(scores: Scores, length: int) -> Callable[[slice | IntArray], IntArray]:
-    def search(rows: slice | IntArray) -> IntArray:
+def _product_search(scores: Scores, length: int) -> _Search:
+    def search(rows: slice) -> tuple[NDArray[Any], IntArray]:
         block = scores(rows)
-        keys = sortable_keys(block, torch.arange(block.shape[1], device=block.device))
-        nearest = keys.topk(length, largest=False).values & 0xFFFFFFFF
-        indices: IntArray = nearest.cpu().numpy()
-        return indices
+        nearest = block.topk(min(length, block.shape[1]), largest=False)
+        return nearest.values.cpu().numpy(), nearest.indices.cpu().numpy()
 
     return search
 
 
 def _order_ties(distances: NDArray[Any], indices: IntArray) -> None:
+    """Orders items at equal distance by index, in place."""
     tied = np.flatnonzero((distances[:, 1:] == distances[:, :-1]).any(axis=1))
     if tied.size:
         order = np.lexsort((indices[tied], distances[tied]))
         indices[tied] = np.take_along_axis(indices[tied], order, axis=1)
+
+
+def _nearest_by_key(scores: Scores, rows: IntArray, length: int, block: int) -> IntArray:
+    """Returns (q, length): the lists of few or many queries, ties at their end by index too."""
+    lists = []
+    for start in range(0, len(rows), block):
+        part = scores(rows[start : start + block])
+        keys = sortable_keys(part, torch.arange(part.shape[1], device=part.device))
+        lists.append(keys.topk(length, largest=False).values & 0xFFFFFFFF)
+    indices: IntArray = torch.cat(lists).cpu().numpy()
+    return indices
 
 
 def _without_own(indices: IntArray, own: IntArray, k: int) -> IntArray:

@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hsearch.errors import DatasetError
-from hsearch.evaluation.scores import ROWS, Points, Scores, sort_rows, sortable_keys
+from hsearch.evaluation.scores import ROWS, TILE, Points, Scores, sort_rows, sortable_keys
 from hsearch.evaluation.task import RetrievalTask
 from hsearch.geometry import Geometry
 
 IntArray = NDArray[np.int64]
 
-LARGEST_TILE = 256  # queries of one matrix product
 CACHE = 2**23  # bytes of keys that are sorted at a time
 LEVEL_BITS = 5
 MOST_LEVELS = 2**LEVEL_BITS - 1
@@ -103,7 +102,7 @@ class Rankings:
         block = memory_budget // 2 // (40 * gallery + 8 * (16 + 8 * levels) * relatives)
         if self.device.type == "cpu":
             block = min(block, CACHE // (8 * gallery))
-        return int(np.clip(tile, ROWS, LARGEST_TILE)), max(block, 1)
+        return int(np.clip(tile // ROWS * ROWS, ROWS, TILE)), max(block, 1)
 
     @property
     def device(self) -> torch.device:

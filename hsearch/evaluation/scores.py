@@ -1,9 +1,13 @@
 """How near references are to queries: float32 scores and the integer keys that order them.
 
-A score is smaller the nearer a reference is. On the sphere it is |y|^2 / 2 - <x, y>, which orders
-as the euclidean distance of the vectors as given; in the ball it is the closed form of
-`poincare_order`, computed in float64 and then rounded. A key is unique in its row: the score
-first, then the index of the reference, so that equal scores are always ordered by index.
+A score is smaller the nearer a reference is, for one query. On the sphere it is |y|^2 / 2 - <x, y>,
+which orders as the euclidean distance of the vectors as given. In the ball of curvature -c it is
+|x - y|^2 / (1 - c |y|^2), which orders as the Poincare distance arcosh(1 + t) / sqrt(c) with
+t = 2 c |x - y|^2 / ((1 - c |x|^2) (1 - c |y|^2)); it is the product of (x, |x|^2, 1) and
+(-2 y, 1, |y|^2) / (1 - c |y|^2), computed in float64 and then rounded.
+
+A key is unique in its row: the score first, then the index of the reference, so that equal scores
+are always ordered by index.
 """
 
 from typing import Any
@@ -14,11 +18,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hsearch.errors import ConfigError, DivergedError
-from hsearch.geometry import Geometry, poincare_order
+from hsearch.geometry import Geometry
 
 Points = NDArray[Any] | Tensor
 
-ROWS = 16  # blocks of less are filled up: a product of few rows rounds otherwise than one of many
+TILE = 240  # queries of one product: few enough that its result stays in the processor's cache
+ROWS = 48
+"""Both sides of a product are filled up to a multiple of this: at the edges of a matrix, sums may
+be rounded in another order, and a score would depend on the block in which it is computed."""
 
 
 class Scores:
@@ -40,10 +47,18 @@ class Scores:
     ) -> None:
         for points in (queries, references):
             check_points(points, geometry, curvature)
-        dtype = torch.float32 if geometry == "sphere" else torch.float64
-        self._queries, self._references = _tensor(queries, dtype), _tensor(references, dtype)
-        self._geometry, self._curvature = geometry, curvature
-        self._half_squares = self._references.square().sum(dim=1)[None, :] / 2
+        self._in_ball = geometry == "poincare"
+        dtype = torch.float64 if self._in_ball else torch.float32
+        left, right = _tensor(queries, dtype), _tensor(references, dtype)
+        squares = right.square().sum(dim=1, keepdim=True)
+        if self._in_ball:
+            own_squares = left.square().sum(dim=1, keepdim=True)
+            left = torch.cat([left, own_squares, torch.ones_like(own_squares)], dim=1)
+            right = torch.cat([-2.0 * right, torch.ones_like(squares), squares], dim=1)
+            right /= 1.0 - curvature * squares
+        self._queries, self._count = left, len(right)
+        self._references = _filled(right)
+        self._half_squares = _filled(squares).T / 2.0
 
     @property
     def device(self) -> torch.device:
@@ -53,19 +68,17 @@ class Scores:
     @property
     def bytes_per_pair(self) -> int:
         """Memory that a score takes while it is computed."""
-        return 4 if self._geometry == "sphere" else 32
+        return 12 if self._in_ball else 4
 
     def __call__(self, rows: slice | NDArray[np.int64]) -> Tensor:
         """Returns (q, N) float32 scores of the queries of `rows`; the same in every block."""
-        queries = self._queries[rows]
-        count = len(queries)
-        if missing := -count % ROWS:
-            queries = torch.cat([queries, queries.new_zeros(missing, queries.shape[1])])
-        if self._geometry == "sphere":
-            scores = torch.addmm(self._half_squares, queries, self._references.T, alpha=-1.0)
+        count = len(self._queries[rows])
+        queries = _filled(self._queries[rows])
+        if self._in_ball:
+            scores = (queries @ self._references.T).float()
         else:
-            scores = poincare_order(queries, self._references, self._curvature).float()
-        return scores[:count]
+            scores = torch.addmm(self._half_squares, queries, self._references.T, alpha=-1.0)
+        return scores[:count, : self._count]
 
 
 def sortable_keys(scores: Tensor, tie_breakers: Tensor) -> Tensor:
@@ -122,3 +135,8 @@ def _tensor(points: Points, dtype: torch.dtype) -> Tensor:
     if isinstance(points, Tensor):
         return points.detach().to(dtype)
     return torch.from_numpy(np.array(points)).to(dtype)
+
+
+def _filled(points: Tensor) -> Tensor:
+    missing = -len(points) % ROWS
+    return torch.cat([points, points.new_zeros(missing, points.shape[1])]) if missing else points

@@ -1,5 +1,6 @@
-"""Scoring a trained run on its validation classes or on the test classes."""
+"""Scoring trained runs on their validation classes or on the test classes."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -8,8 +9,10 @@ import numpy as np
 
 from hsearch.data.pixels import open_pixels
 from hsearch.data.splits import store_splits
-from hsearch.evaluation.evaluate import retrieval_metrics
+from hsearch.errors import ConfigError
+from hsearch.evaluation.scoring import Embedded, ScoreOptions, score
 from hsearch.results import Metrics
+from hsearch.spec import FoldJob
 from hsearch.training.checkpoint import load_checkpoint
 from hsearch.training.embedding import embed_rows
 from hsearch.training.folder import RunFolder, read_job
@@ -33,6 +36,32 @@ def score_run(path: Path, part: Part) -> RunScore:
         path: A folder that `hsearch train` has written.
         part: The validation classes of the run's fold, or the test classes.
     """
+    embedded = embed_run(path, part)
+    return RunScore(score(embedded, ScoreOptions()), embedded.level_names)
+
+
+def embed_runs(paths: Sequence[Path], part: Part) -> list[Embedded]:
+    """Returns what the best network of each run makes of the same images.
+
+    Raises:
+        ConfigError: The runs cannot be compared image by image, so they are no folds of one method.
+    """
+    jobs = [read_job(path) for path in paths]
+    for path, job in zip(paths[1:], jobs[1:], strict=True):
+        _check_alike(paths[0], jobs[0], path, job)
+    if len(jobs) > 1:
+        if part == "validation":
+            raise ConfigError(
+                "Several runs can be scored together on the test classes alone, because their "
+                "validation classes differ; add `--on test`, or give one run."
+            )
+        if len({path.resolve() for path in paths}) < len(paths):
+            raise ConfigError("Every run counts once, but one was given twice.")
+    return [embed_run(path, part) for path in paths]
+
+
+def embed_run(path: Path, part: Part) -> Embedded:
+    """Returns the images of the validation or test classes as the run's best network sees them."""
     job = read_job(path)
     store = open_job_store(job)
     splits = store_splits(store, job.splits)
@@ -44,12 +73,26 @@ def score_run(path: Path, part: Part) -> RunScore:
     embeddings = embed_rows(step, open_pixels(store, rows, image.resize), rows, image)
     queries, gallery = store.is_query[rows], store.is_gallery[rows]
     masked = part == "test" and not (np.all(queries) and np.all(gallery))
-    metrics = retrieval_metrics(
-        embeddings.numpy(),
-        store.hierarchy.paths[store.classes[rows]],
-        geometry=step.method.geometry,
-        curvature=step.method.curvature,
+    in_ball = step.method.geometry == "poincare"
+    return Embedded(
+        embeddings=embeddings.numpy(),
+        labels=store.hierarchy.paths[store.classes[rows]],
+        level_names=store.hierarchy.level_names,
+        similarity="poincare" if in_ball else "cosine",
+        curvature=step.method.curvature if in_ball else 0.0,
         queries=queries if masked else None,
         gallery=gallery if masked else None,
     )
-    return RunScore(metrics, store.hierarchy.level_names)
+
+
+def _check_alike(first_path: Path, first: FoldJob, path: Path, job: FoldJob) -> None:
+    """Raises unless two runs are of one method and one data set, and so have one test."""
+    for what, one, other in [
+        ("method", first.method.name, job.method.name),
+        ("data set", first.data_digest[:12], job.data_digest[:12]),
+    ]:
+        if one != other:
+            raise ConfigError(
+                f"Runs that are scored together must have the same {what}, but {first_path} has "
+                f"{one} and {path} has {other}; score them one by one."
+            )

@@ -87,7 +87,7 @@ def test_evaluate_scores_validation_and_test_classes_at_every_level(run):
     assert {key: scored["validation"][key] for key in kept} == pytest.approx(kept)
     assert "level_0/map_at_r" in scored["test"]
     table = hsearch("evaluate", out)
-    assert "map_at_r" in table.output.lower()
+    assert "MAP@R" in table.output
     assert f"{kept['map_at_r']:.4f}" in table.output
 
 

@@ -55,5 +55,6 @@ def test_every_method_clearly_beats_the_untrained_network(method, trainings):
     if load_method(method).supervised:
         assert result.score > 0.2
         assert trained.tested > 0.1
+        assert result.validation["h_ap"] > result.untrained["h_ap"] + 0.1
     else:
         assert result.score > 3 * result.untrained["map_at_r"]

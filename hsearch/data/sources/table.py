@@ -48,11 +48,14 @@ class Row:
 
 def records(path: Path) -> Iterator[Record | Problem | Note]:
     """Yields the rows of the table at `path`."""
-    columns, rows = _read_parquet(path) if path.suffix.lower() == ".parquet" else _read_csv(path)
-    if not rows:
-        raise DatasetError(f"The table {path} has no rows.")
-    ignored = _ignored(path, columns)
-    levels = _levels(path, columns)
+    columns, rows = read_table(path)
+    ignored = ignored_columns(path, columns)
+    levels = level_columns(path, columns)
+    if "path" not in columns or not levels:
+        raise DatasetError(
+            f"A table needs the column `path` and either `label` or `level_0`, `level_1`, ...; "
+            f"optional are {', '.join(_OPTIONAL)}; {path} has: {', '.join(columns)}."
+        )
     if ignored:
         yield Note(f"ignored columns: {', '.join(name or '(no name)' for name in ignored)}")
     root = path.parent.resolve()
@@ -71,11 +74,19 @@ def records(path: Path) -> Iterator[Record | Problem | Note]:
             image=path.parent / cells["path"],
             labels=tuple(cells[level] for level in levels),
             split=_split(cells, held_out),
-            is_query=_is(cells, "is_query"),
-            is_gallery=_is(cells, "is_gallery"),
+            is_query=is_marked(cells, "is_query"),
+            is_gallery=is_marked(cells, "is_gallery"),
             order=int(cells[levels[-1]]) if numbered else 0,
             where=row.where,
         )
+
+
+def read_table(path: Path) -> tuple[list[str], list[Row]]:
+    """Returns the names of the columns and all rows, of which there is at least one."""
+    columns, rows = _read_parquet(path) if path.suffix.lower() == ".parquet" else _read_csv(path)
+    if not rows:
+        raise DatasetError(f"The table {path} has no rows.")
+    return columns, rows
 
 
 def _read_csv(path: Path) -> tuple[list[str], list[Row]]:
@@ -130,8 +141,8 @@ def _text(value: object) -> str:
     return str(value).strip()
 
 
-def _ignored(path: Path, columns: list[str]) -> list[str]:
-    """The columns that have no meaning here; one that looks like a misspelt one is an error."""
+def ignored_columns(path: Path, columns: list[str]) -> list[str]:
+    """Returns columns that have no meaning here; one that looks like a misspelt one is an error."""
     twice = next((name for name in columns if columns.count(name) > 1), None)
     if twice is not None:
         raise DatasetError(f"The columns of a table must differ, but {path} has two '{twice}'.")
@@ -162,8 +173,8 @@ def _nearest(name: str, known: Sequence[str]) -> str | None:
     return next(iter(difflib.get_close_matches(lower, known, n=1, cutoff=_ALIKE)), None)
 
 
-def _levels(path: Path, columns: list[str]) -> list[str]:
-    """The columns of the label path, coarsest first."""
+def level_columns(path: Path, columns: list[str]) -> list[str]:
+    """Returns the columns of the label path, coarsest first; none if there are none."""
     numbered = sorted(filter(_LEVEL.fullmatch, columns), key=_number)
     if numbered and [_number(name) for name in numbered] != list(range(len(numbered))):
         raise DatasetError(f"Columns level_0, level_1, ... of {path} have a gap: {numbered}.")
@@ -172,13 +183,7 @@ def _levels(path: Path, columns: list[str]) -> list[str]:
             f"A table has either `label` or `level_0`, `level_1`, ..., but {path} has both: "
             f"{', '.join(['label', *numbered])}; take one of them out."
         )
-    levels = numbered or [name for name in ("label",) if name in columns]
-    if "path" not in columns or not levels:
-        raise DatasetError(
-            f"A table needs the column `path` and either `label` or `level_0`, `level_1`, ...; "
-            f"optional are {', '.join(_OPTIONAL)}; {path} has: {', '.join(columns)}."
-        )
-    return levels
+    return numbered or [name for name in ("label",) if name in columns]
 
 
 def _number(level: str) -> int:
@@ -190,19 +195,27 @@ def _fault(root: Path, cells: dict[str, str], levels: list[str]) -> str | None:
     path = cells["path"]
     if not path:
         return "empty path"
-    if not all(cells[level] for level in levels):
-        return "empty label"
     if "\0" in path or not Path(os.path.realpath(root / path)).is_relative_to(root):
         return "path out of the table's folder"
     if cells.get("split", "").lower() not in ("", *_SPLITS):
         return f"split is none of {', '.join(_SPLITS)}"
+    return label_fault(cells, levels)
+
+
+def label_fault(cells: dict[str, str], levels: list[str]) -> str | None:
+    """Returns why labels and marks of a row cannot be used, if so."""
+    if not all(cells[level] for level in levels):
+        return "empty label"
     for column in _MARKS:
         if cells.get(column, "").lower() not in _YES + _NO:
             return f"{column} is not true, false or empty"
-    return None if any(_is(cells, column) for column in _MARKS) else "neither query nor gallery"
+    return (
+        None if any(is_marked(cells, column) for column in _MARKS) else "neither query nor gallery"
+    )
 
 
-def _is(cells: dict[str, str], mark: str) -> bool:
+def is_marked(cells: dict[str, str], mark: str) -> bool:
+    """Returns whether a row is a query or in the gallery; an empty or absent mark is a yes."""
     return cells.get(mark, "").lower() in _YES
 
 
@@ -222,7 +235,7 @@ def _check_marks(path: Path, rows: list[dict[str, str]], held_out: bool) -> None
     """Raises unless the rows that are tested, or else all, have a query and a gallery."""
     tested = [cells for cells in rows if _split(cells, held_out).lower() == "test"]
     for mark, what in zip(_MARKS, ("searched with", "found"), strict=True):
-        if rows and not any(_is(cells, mark) for cells in tested or rows):
+        if rows and not any(is_marked(cells, mark) for cells in tested or rows):
             raise DatasetError(
                 f"Some images must be {what}, but `{mark}` is false in all {'test ' * bool(tested)}"
                 f"rows of {path}; set it to true, or leave it empty, where it may be."

@@ -1,0 +1,161 @@
+"""What an evaluation found: tables for people, JSON for programs."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from hsearch.cli.output import print_table
+from hsearch.errors import ConfigError
+from hsearch.evaluation.protocols import Spread, separated
+from hsearch.evaluation.scoring import Embedded, ScoreOptions, join, protocol_of, score
+from hsearch.files import write_whole
+from hsearch.results import Metrics
+from hsearch.words import metric_title, plural
+
+_TITLES = {  # of what only an evaluation knows, or has a whole column for
+    "h_violations": "violations",
+    "knn_accuracy": "k-NN",
+    "linear_accuracy": "linear",
+    "nmi": "NMI",
+}
+_ALL_LEVELS = "h_"
+
+
+def report(
+    scored: dict[str, object],
+    models: list[Embedded],
+    options: ScoreOptions,
+    as_json: bool,
+    out: Path | None,
+) -> None:
+    """Scores the models and tells what came of it.
+
+    Args:
+        scored: What they are, for the JSON.
+        models: The same images as each of the models sees them, at least one.
+        options: Which metrics.
+        as_json: Print JSON instead of tables.
+        out: Where to write the JSON as well.
+    """
+    each = [score(model, options) for model in models]
+    joined = score(join(models), options) if len(models) > 1 else None
+    page = json.dumps(_facts(scored, models, options) | _numbers(each, joined), indent=2)
+    if as_json:
+        click.echo(page)
+    else:
+        click.echo(f"{_title(scored)}\n{_protocol_words(models[0])}")
+        _print_tables(each, joined, models[0].level_names)
+    if out is not None:
+        _write(out, page)
+
+
+def _write(path: Path, page: str) -> None:
+    try:
+        write_whole(path, f"{page}\n".encode())
+    except OSError as error:
+        raise ConfigError(f"The scores cannot be written to {path}: {error.strerror}.") from error
+
+
+def _facts(
+    scored: dict[str, object], models: list[Embedded], options: ScoreOptions
+) -> dict[str, object]:
+    first = models[0]
+    images, dimensions = first.embeddings.shape
+    curvatures = [model.curvature or None for model in models]
+    return {
+        "scored": scored | {"images": images, "dimensions": dimensions},
+        "protocol": asdict(protocol_of(first)),
+        "geometry": first.similarity,
+        "curvature": curvatures[0] if len(set(curvatures)) == 1 else curvatures,
+        "alpha": options.alpha,
+        "levels": first.level_names,
+    }
+
+
+def _numbers(each: list[Metrics], joined: Metrics | None) -> dict[str, object]:
+    if joined is None:
+        return {"metrics": each[0]}
+    spreads = {name: asdict(spread) for name, spread in separated(each).items()}
+    return {"separated": spreads, "concatenated": joined, "runs": each}
+
+
+def _title(scored: dict[str, object]) -> str:
+    if "embeddings" in scored:
+        return str(scored["embeddings"])
+    runs = scored["runs"]
+    assert isinstance(runs, list)
+    return f"{', '.join(runs)}, best epoch, {scored['on']} classes"
+
+
+def _protocol_words(model: Embedded) -> str:
+    protocol = protocol_of(model)
+    words = f"{plural(len(model.embeddings), 'image')}, {model.similarity}, {protocol.kind}"
+    if protocol.kind == "query/gallery":
+        words += f": {protocol.queries} query {plural(protocol.gallery, 'image')}"
+    if protocol.queries_without_match:
+        words += f"; {protocol.queries_without_match} of the queries have no match"
+    return words
+
+
+def _print_tables(each: list[Metrics], joined: Metrics | None, level_names: Sequence[str]) -> None:
+    if joined is None:
+        _print_scores(each[0], level_names)
+    else:
+        _print_fold_scores(separated(each), joined, level_names)
+
+
+def _print_scores(metrics: Metrics, level_names: Sequence[str]) -> None:
+    """Prints the metrics of one model: a row per level, and below those over all levels."""
+    names = [name for name in metrics if "/" not in name and not name.startswith(_ALL_LEVELS)]
+    rows = [
+        [level, *(f"{metrics[prefix + name]:.4f}" for name in names)]
+        for level, prefix in zip(level_names, _prefixes(level_names), strict=True)
+    ]
+    print_table(["level", *map(_title_of, names)], rows)
+    overall = [name for name in metrics if name.startswith(_ALL_LEVELS)]
+    if len(level_names) > 1:
+        click.echo()
+        columns = ["levels", *map(_title_of, overall)]
+        print_table(columns, [["all", *(f"{metrics[name]:.4f}" for name in overall)]])
+
+
+def _print_fold_scores(
+    separated: Mapping[str, Spread], concatenated: Metrics, level_names: Sequence[str]
+) -> None:
+    """Prints the metrics of several models: a row per level and metric, both ways side by side."""
+    rows = []
+    levels = dict(zip(_prefixes(level_names), level_names, strict=True))
+    for prefix, level in levels.items():
+        names = [name for name in separated if _prefix(name) == prefix]
+        rows += [[level, *_row(name, separated, concatenated)] for name in names]
+    if len(level_names) > 1:
+        names = [name for name in separated if name.startswith(_ALL_LEVELS)]
+        rows += [["all", *_row(name, separated, concatenated)] for name in names]
+    print_table(["level", "metric", "separated", "concatenated"], rows)
+
+
+def _row(name: str, separated: Mapping[str, Spread], concatenated: Metrics) -> list[str]:
+    spread = separated[name]
+    return [
+        _title_of(name.rpartition("/")[2]),
+        f"{spread.mean:.4f} +- {spread.std or 0.0:.4f}",
+        f"{concatenated[name]:.4f}",
+    ]
+
+
+def _prefixes(level_names: Sequence[str]) -> list[str]:
+    """What the metrics of each level begin with, coarsest first."""
+    return [*(f"level_{level}/" for level in range(len(level_names) - 1)), ""]
+
+
+def _prefix(name: str) -> str | None:
+    """What the name of a metric of one level begins with; None for one over all levels."""
+    level, slash, _ = name.rpartition("/")
+    return None if name.startswith(_ALL_LEVELS) else level + slash
+
+
+def _title_of(name: str) -> str:
+    return _TITLES.get(name) or metric_title(name)

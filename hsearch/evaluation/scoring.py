@@ -1,0 +1,167 @@
+"""Scoring embedded images: what is scored, by which protocol, and which metrics are wanted."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hsearch.evaluation.classification import halves, knn_accuracy, linear_accuracy
+from hsearch.evaluation.clustering import nmi
+from hsearch.evaluation.evaluate import retrieval_metrics
+from hsearch.evaluation.metrics import RECALL_AT
+from hsearch.evaluation.neighbors import MEMORY_BUDGET
+from hsearch.evaluation.protocols import concatenated
+from hsearch.evaluation.task import BoolArray, IntArray, RetrievalTask
+from hsearch.geometry import Geometry
+from hsearch.results import Metrics
+
+Similarity = Literal["cosine", "euclidean", "poincare"]
+
+NEIGHBORS = 20  # that vote in k-NN classification, as is usual
+
+
+@dataclass(frozen=True, eq=False)
+class Embedded:
+    """Embedded images with all that it takes to score them.
+
+    Attributes:
+        embeddings: (N, D) floats, of norm 1 for `cosine`.
+        labels: (N, L) ids, coarsest level first.
+        level_names: L names.
+        similarity: How images are ranked for a query.
+        curvature: Of the Poincare ball, else 0.
+        queries: (N,) which rows query; all if None.
+        gallery: (N,) which rows are retrieved; all if None.
+    """
+
+    embeddings: NDArray[Any]
+    labels: IntArray
+    level_names: tuple[str, ...]
+    similarity: Similarity
+    curvature: float = 0.0
+    queries: BoolArray | None = None
+    gallery: BoolArray | None = None
+
+    @property
+    def geometry(self) -> Geometry:
+        """As the search calls it: euclidean order of unit vectors is that of their cosines."""
+        return "poincare" if self.similarity == "poincare" else "sphere"
+
+
+@dataclass(frozen=True)
+class ScoreOptions:
+    """What to compute beside the fixed metrics.
+
+    Attributes:
+        recall_at: The k of recall_at_k.
+        alpha: Exponent of the relevance of `h_ap`, > 0; above 1 it favours the fine levels.
+        memory_budget: Bytes that a search may take at a time.
+        classify: Whether to add `knn_accuracy` and `linear_accuracy` of every level, with one half
+            of each class's images to learn from and the other half to be judged on.
+        nmi: Whether to add `nmi` of every level.
+    """
+
+    recall_at: tuple[int, ...] = RECALL_AT
+    alpha: float = 1.0
+    memory_budget: int = MEMORY_BUDGET
+    classify: bool = False
+    nmi: bool = False
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """Who searches whom.
+
+    Attributes:
+        kind: Every image queries all others, or marked queries search a marked gallery.
+        queries: How many images query.
+        gallery: How many images are retrieved.
+        queries_without_match: Queries whose finest label no other image of the gallery has; they
+            count in no mean of that level.
+    """
+
+    kind: Literal["self retrieval", "query/gallery"]
+    queries: int
+    gallery: int
+    queries_without_match: int
+
+
+def score(embedded: Embedded, options: ScoreOptions) -> Metrics:
+    """Returns all metrics of all levels."""
+    metrics = retrieval_metrics(
+        embedded.embeddings,
+        embedded.labels,
+        geometry=embedded.geometry,
+        curvature=embedded.curvature,
+        queries=embedded.queries,
+        gallery=embedded.gallery,
+        recall_at=options.recall_at,
+        whole_list=True,
+        alpha=options.alpha,
+        memory_budget=options.memory_budget,
+    )
+    num_levels = embedded.labels.shape[1]
+    for level, labels in enumerate(embedded.labels.T):
+        prefix = "" if level == num_levels - 1 else f"level_{level}/"
+        if options.classify:
+            accuracies = _accuracies(embedded, labels, options.memory_budget)
+            metrics |= {prefix + name: value for name, value in accuracies.items()}
+        if options.nmi:
+            metrics[f"{prefix}nmi"] = nmi(
+                embedded.embeddings,
+                labels,
+                geometry=embedded.geometry,
+                curvature=embedded.curvature,
+            )
+    return metrics
+
+
+def _accuracies(embedded: Embedded, labels: IntArray, memory_budget: int) -> Metrics:
+    learnt = halves(embedded.labels[:, -1], seed=0)
+    sides = (
+        embedded.embeddings[learnt],
+        labels[learnt],
+        embedded.embeddings[~learnt],
+        labels[~learnt],
+    )
+    geometry, curvature = embedded.geometry, embedded.curvature
+    k = min(NEIGHBORS, int(learnt.sum()))
+    return {
+        "knn_accuracy": knn_accuracy(*sides, k=k, geometry=geometry, curvature=curvature),
+        "linear_accuracy": linear_accuracy(
+            *sides, geometry=geometry, curvature=curvature, memory_budget=memory_budget
+        ),
+    }
+
+
+def join(parts: Sequence[Embedded]) -> Embedded:
+    """Returns the same images with the embeddings of several models side by side."""
+    first = parts[0]
+    in_ball = first.similarity == "poincare"
+    vectors = concatenated(
+        [part.embeddings for part in parts],
+        geometry=first.geometry,
+        curvatures=[part.curvature for part in parts] if in_ball else (),
+    )
+    return replace(
+        first,
+        embeddings=vectors.numpy(),
+        similarity="euclidean" if in_ball else "cosine",
+        curvature=0.0,
+    )
+
+
+def protocol_of(embedded: Embedded) -> Protocol:
+    """Returns who searches whom."""
+    task = RetrievalTask.of(
+        embedded.labels, len(embedded.embeddings), embedded.queries, embedded.gallery
+    )
+    masked = embedded.queries is not None or embedded.gallery is not None
+    return Protocol(
+        kind="query/gallery" if masked else "self retrieval",
+        queries=len(task.query_rows),
+        gallery=len(task.gallery_rows),
+        queries_without_match=int(np.count_nonzero(task.relevant()[:, -1] == 0)),
+    )
