@@ -48,7 +48,7 @@ def check_knobs(name: str, values: Mapping[str, object]) -> dict[str, KnobValue]
     return {key: knob.check(name, values.get(key, knob.default)) for key, knob in knobs.items()}
 
 
-def check_ranges(name: str, knobs: Mapping[str, KnobValue], num_levels: int) -> None:
+def check_ranges(name: str, knobs: Mapping[str, KnobValue], num_levels: int = 2) -> None:
     """Raises the method's own ConfigError about knobs out of range, for data of so many levels.
 
     The method is built for two classes and embeddings of length 1, which takes a millisecond.

@@ -21,9 +21,6 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from hsearch.methods._base import require
-from hsearch.methods._knobs import require_above, require_at_least
-
 # Maps t (q, K, N), the levels of j minus those of k (q, K, N) and min(relevance of j, of k)
 # (q, K, N) to rank and Hrank of every k (q, K). Item j = k is among the N, with t = 0.
 Ranks = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
@@ -97,10 +94,6 @@ class UpperStep:
     start: float = 0.5
     offset: float | None = 1.44
 
-    def __post_init__(self) -> None:
-        require_above(0, "the rank's step", tau=self.tau)
-        require_at_least(0, "the rank's step", rho=self.rho, delta=self.delta, start=self.start)
-
     def __call__(self, t: Tensor) -> Tensor:
         """Returns H-(t), element by element."""
         offset = self.offset
@@ -125,13 +118,6 @@ class LowerStep:
     slope: float = 25.0
     start: float = 0.5
     leak: float = 10.0
-
-    def __post_init__(self) -> None:
-        require_at_least(0, "happier", hrank_slope=self.slope, hrank_leak=self.leak)
-        require(
-            self.start <= 1,
-            f"`hrank_start` of happier must be at most 1, but got {self.start:g}.",
-        )
 
     def __call__(self, t: Tensor) -> Tensor:
         """Returns H+(t), element by element."""

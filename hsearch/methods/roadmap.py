@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from hsearch.methods._ap import UpperStep
 from hsearch.methods._base import Method, Setting
-from hsearch.methods._knobs import require_at_least
+from hsearch.methods._knobs import require_above, require_at_least
 from hsearch.methods.happier import hap_loss
 
 
@@ -103,6 +103,8 @@ class Loss(Method):
     ) -> None:
         super().__init__(setting)
         require_at_least(0, "roadmap", calibration_weight=calibration_weight)
+        require_above(0, "roadmap", tau=tau)
+        require_at_least(0, "roadmap", rho=rho, delta=delta, start=start)
         self.calibration_weight = calibration_weight
         self.positive_margin, self.negative_margin = positive_margin, negative_margin
         self.step_function = UpperStep(tau, rho, delta, start, None if continuous else offset)

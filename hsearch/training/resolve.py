@@ -58,6 +58,7 @@ def resolve_job(
     _check_names(method, settings)
     knobs = {key.removeprefix("method."): v for key, v in settings.items() if _is_knob(key)}
     checked = check_knobs(method, {**recipe_knobs(recipe, method), **knobs})
+    check_ranges(method, checked)  # before data are opened, which may render them first
     others = {key: value for key, value in settings.items() if not _is_knob(key)}
     training = load_recipe(recipe, others, load_method(method).wishes)
     training = training.model_copy(update={"model": _with_absolute_weights(training.model)})

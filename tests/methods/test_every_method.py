@@ -237,7 +237,7 @@ def test_a_knob_out_of_range_is_named_with_its_value(name):
         if told and knob.type in (int, float):
             value = FIRST_OUTSIDE[told[1]]
             rule = {"> 0": "above 0", ">= 0": "at least 0"}.get(told[1], told[1])
-            sentence = f"`{knob.name}` of [a-z_' ]+ must be {rule}, but got {value}\\.$"
+            sentence = f"`{knob.name}` of {name} must be {rule}, but got {value}\\.$"
             with pytest.raises(ConfigError, match=sentence):
                 check_ranges(name, check_knobs(name, {knob.name: value}), num_levels=3)
 
