@@ -1,7 +1,7 @@
 """From what a user names to a complete study: its spec and its space, before anything starts."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from hsearch.search.proposal import value_in
 from hsearch.search.record import Sampler, StudySpec
 from hsearch.search.settings import searchable_settings
 from hsearch.search.space import SearchSpace, load_space
-from hsearch.spec import KnobValue
+from hsearch.spec import FoldJob, KnobValue
 from hsearch.training.resolve import resolve_job
 from hsearch.yaml_file import Value
 
@@ -70,8 +70,6 @@ def plan_study(
 ) -> StudyPlan:
     """Returns the study with every value filled in and checked.
 
-    Knobs that do nothing on data of so few levels are not searched.
-
     Args:
         method: Name of a method.
         data: Name or path of a store.
@@ -93,14 +91,7 @@ def plan_study(
         seed=seed,
         objective=objective,
     )
-    store = open_data(job.data)
-    classes = min(len(fold.train) for fold in store_splits(store, splits).folds)
-    whole = load_space(method, space_file).for_classes(classes)
-    whole = replace(whole, published={f"method.{k}": v for k, v in job.method.knobs.items()})
-    idle = [knob.name for knob in whole.knobs if knob.min_levels > store.hierarchy.num_levels]
-    searchable = searchable_settings(method)
-    fixed = [key for key in (*idle, *settings) if key in searchable]
-    space = without(whole, {key: value_in(job, key) for key in fixed})
+    space = _left_to_search(load_space(method, space_file), job, settings)
     if not space.knobs:
         raise ConfigError(
             f"A search needs a knob to search, but all knobs of {method} are set "
@@ -108,6 +99,18 @@ def plan_study(
         )
     described = {knob.name: describe(knob) for knob in space.knobs}
     return StudyPlan(StudySpec(job=job, space=described, sampler=sampler, race=race), space)
+
+
+def _left_to_search(space: SearchSpace, job: FoldJob, settings: Iterable[str]) -> SearchSpace:
+    """The space for the job's data: without knobs that are set, or do nothing on so few levels."""
+    store = open_data(job.data)
+    classes = min(len(fold.train) for fold in store_splits(store, job.splits).folds)
+    known = {f"method.{name}": value for name, value in job.method.knobs.items()}
+    space = replace(space.for_classes(classes), published=known)
+    idle = [knob.name for knob in space.knobs if knob.min_levels > store.hierarchy.num_levels]
+    searchable = searchable_settings(job.method.name)
+    fixed = [key for key in (*idle, *settings) if key in searchable]
+    return without(space, {key: value_in(job, key) for key in fixed})
 
 
 def without(space: SearchSpace, fixed: Mapping[str, KnobValue | None]) -> SearchSpace:
