@@ -152,6 +152,6 @@ def test_with_knobs_refuses_what_the_method_refuses(toy_job):
 
 def test_a_knob_out_of_range_is_found_before_data_are_rendered(tmp_path, monkeypatch):
     monkeypatch.setenv("HSEARCH_DATA", str(tmp_path / "data"))
-    with pytest.raises(ConfigError, match="`alpha` of happier must be above 0, but got -1."):
+    with pytest.raises(ConfigError, match=r"`alpha` of happier must be above 0, but got -1\."):
         resolve_job(method="happier", data="glyphs", recipe="small", settings={"method.alpha": -1})
     assert list(tmp_path.iterdir()) == []
