@@ -53,5 +53,7 @@ def check_ranges(name: str, knobs: Mapping[str, KnobValue], num_levels: int = 2)
 
     The method is built for two classes and embeddings of length 1, which takes a millisecond.
     """
+    method = load_method(name)
     hierarchy = Hierarchy.from_names([("0",) * num_levels, ("1",) * num_levels])
-    load_method(name)(Setting(hierarchy, (1,), 1, torch.Generator()), **knobs)
+    shape = (1,) if method.features == "vector" else (1, 1, 1)
+    method(Setting(hierarchy, shape, 1, torch.Generator()), **knobs)
