@@ -51,9 +51,10 @@ def check_knobs(name: str, values: Mapping[str, object]) -> dict[str, KnobValue]
 def check_ranges(name: str, knobs: Mapping[str, KnobValue], num_levels: int = 2) -> None:
     """Raises the method's own ConfigError about knobs out of range, for data of so many levels.
 
-    The method is built for two classes and embeddings of length 1, which takes a millisecond.
+    The method is built for two classes and embeddings of length 1, which takes a millisecond. One
+    with a head of its own over spatial features is not, since that may need the network's shape.
     """
     method = load_method(name)
-    hierarchy = Hierarchy.from_names([("0",) * num_levels, ("1",) * num_levels])
-    shape = (1,) if method.features == "vector" else (1, 1, 1)
-    method(Setting(hierarchy, shape, 1, torch.Generator()), **knobs)
+    if method.features == "vector":
+        hierarchy = Hierarchy.from_names([("0",) * num_levels, ("1",) * num_levels])
+        method(Setting(hierarchy, (1,), 1, torch.Generator()), **knobs)
