@@ -8,6 +8,7 @@ from pydantic_core import PydanticCustomError
 from hsearch.folds import NUM_FOLDS, Splits
 from hsearch.spec_base import Count, NonNegative, Positive
 from hsearch.spec_base import Spec as Spec
+from hsearch.spec_batch import BatchSpec as BatchSpec
 from hsearch.spec_image import ImageSpec as ImageSpec
 
 KnobValue = bool | int | float | str
@@ -162,53 +163,6 @@ class ScheduleSpec(Spec):
                     f"`schedule.{name}` must be below `schedule.epochs`, but got {value} and "
                     f"{self.epochs}; give a longer --epochs or set schedule.{name}=0"
                 )
-        return self
-
-
-class BatchSpec(Spec):
-    """How batches are drawn.
-
-    The sampler's own epoch has as many batches as the images fill, unless said otherwise. A class
-    with fewer images than `per_class` gives some of them again, unless said otherwise.
-
-    Attributes:
-        size: Images of one optimiser step over all ranks.
-        sampler: `m_per_class` (m images of each of size / m classes), `m_per_class_once` (the
-            same, but no image comes twice in the sampler's epoch and leftovers are dropped),
-            `unique_class` (the images of a class are drawn with replacement), `class_balanced`
-            (every image of a uniformly drawn class), `hierarchical` (m images of each class, half
-            of them in one coarsest class and half in another; its epoch has all pairs),
-            `hierarchical_groups` (an anchor, then an image for each number of levels shared with
-            it), `hard` (a random class and those nearest to it in the hierarchy, m images each)
-            or `shuffle` (all images once in random order; leftovers are dropped).
-        per_class: The m of these.
-        batches_per_pair: Of coarsest classes, in an epoch of `hierarchical`.
-    """
-
-    size: Count = 32
-    sampler: Literal[
-        "m_per_class",
-        "m_per_class_once",
-        "unique_class",
-        "class_balanced",
-        "hierarchical",
-        "hierarchical_groups",
-        "hard",
-        "shuffle",
-    ] = "m_per_class"
-    per_class: Count = 4
-    batches_per_pair: Count = 5
-
-    @model_validator(mode="after")
-    def _whole_groups(self) -> Self:
-        if self.sampler in ("class_balanced", "hierarchical_groups", "shuffle"):
-            return self
-        twice = self.sampler == "hierarchical"
-        if self.size % (self.per_class * (1 + twice)):
-            raise ValueError(
-                f"`batch.size` must be a multiple of {'twice ' * twice}`batch.per_class`, but got "
-                f"{self.size} and {self.per_class}"
-            )
         return self
 
 

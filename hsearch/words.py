@@ -18,6 +18,11 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
+def typed(value: object) -> str:
+    """Returns a value as it is typed after `--set`: `true`, not `True`."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def metric_title(name: str) -> str:
     """Returns a metric as people write it: `H-AP`, `R@4`, `MAP@R at level_0`."""
     level, _, metric = name.rpartition("/")

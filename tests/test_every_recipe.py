@@ -6,20 +6,21 @@ import pytest
 import timm
 import torch
 
-from hsearch.methods import available_methods
+from hsearch.methods import available_methods, check_knobs, check_ranges, knobs_of, load_method
 from hsearch.models.backbone import OWN, build_backbone
 from hsearch.models.embedder import Embedder
-from hsearch.recipes import available_recipes, load_recipe
+from hsearch.recipes import _FOLDER, available_recipes, load_recipe, recipe_knobs
 from hsearch.training.optimizer import lr_factor
+from hsearch.yaml_file import read_yaml
 
 OF_PAPERS = [name for name in available_recipes() if "/" in name]
 EXPECTED = {
-    "hier": 10,
+    "hier": 16,
     "happier": 5,
     "roadmap": 3,
     "proxy_anchor": 4,
     "proxy_nca_pp": 3,
-    "normalized_softmax": 2,
+    "normalized_softmax": 4,
     "soft_triple": 1,
     "hpl": 1,
     "himulcon": 1,
@@ -53,6 +54,68 @@ def test_weights_are_there_under_their_full_name(name):
     elif model.backbone != OWN:
         assert "." in model.backbone
         assert timm.is_model_pretrained(model.backbone)
+
+
+@pytest.mark.parametrize("name", available_recipes())
+def test_knobs_and_methods_of_a_recipe_exist_and_differ_from_the_published_ones(name):
+    content = read_yaml(_FOLDER / f"{name}.yaml").content
+    by_method, also_for = content.get("knobs", {}), content.get("also_for", [])
+    assert isinstance(by_method, dict)
+    assert isinstance(also_for, list)
+    assert {*by_method, *also_for} <= set(available_methods())
+    assert name.split("/")[0] not in also_for, "its own method need not be said"
+    assert set(by_method) <= {name.split("/")[0], *also_for}
+    for method in by_method:
+        given = recipe_knobs(name, method)
+        assert given, method
+        check_ranges(method, check_knobs(method, given), num_levels=3)
+        defaults = {key: knob.default for key, knob in knobs_of(load_method(method)).items()}
+        assert all(value != defaults[key] for key, value in given.items()), "say only what differs"
+
+
+# METHODS.md, sections 2 to 8: what differs from data set to data set.
+PUBLISHED = {
+    ("happier/inat", "happier"): {"start": 0.0, "offset": 1.0},
+    ("happier/dyml-animal", "happier"): {"clustering_weight": 0.5},
+    ("happier/sop", "csl"): {"margin_step": 0.2},
+    ("happier/inat", "csl"): {"fine_margin": 0.15},
+    ("happier/inat", "roadmap"): {"start": 0.0, "offset": 1.0},
+    ("roadmap/inat", "roadmap"): {"start": 0.0, "offset": 1.0},
+    **{
+        (f"proxy_anchor/{data}", "proxy_nca"): {"scale": 32.0}
+        for data in ("cub", "cars", "sop", "inshop")
+    },
+}
+
+
+def test_the_published_knobs_of_every_recipe():
+    found = {
+        (name, method): knobs
+        for name in available_recipes()
+        for method in available_methods()
+        if (knobs := recipe_knobs(name, method))
+    }
+    assert found == PUBLISHED
+
+
+def test_recipes_of_one_paper_follow_its_table():
+    """METHODS.md, section 1: NormSoftmax, and HIER with vision transformers."""
+    for data, rate, per_class in (
+        ("cub", 0.001, 25), ("cars", 0.01, 25), ("sop", 0.01, 5), ("inshop", 0.01, 5),
+    ):  # fmt: skip
+        recipe = load_recipe(f"normalized_softmax/{data}")
+        assert recipe.optimizer.lr == {"backbone": rate, "proxies": rate}
+        assert (recipe.batch.size, recipe.batch.per_class) == (75, per_class)
+    for network, rate in (("deit-s", 1e-5), ("vit-s", 1e-5), ("dino-s", 5e-6)):
+        for data in ("cub", "cars", "sop", "inshop"):
+            recipe, large = load_recipe(f"hier/{data}-{network}"), data in ("sop", "inshop")
+            head = recipe.optimizer.lr.get("head", rate)
+            assert recipe.optimizer.lr["backbone"] == rate
+            assert head == pytest.approx(100 * rate if large else rate)
+            assert recipe.optimizer.weight_decay == (1e-4 if large else 1e-2)
+            assert (recipe.schedule.epochs, recipe.schedule.warmup_epochs) == (
+                (150, 5) if large else (100, 1)
+            )
 
 
 @pytest.fixture(scope="module", params=sorted(BODIES.values()))

@@ -3,7 +3,7 @@
 import pytest
 
 from hsearch.errors import ConfigError
-from hsearch.recipes import _FOLDER, available_recipes, load_recipe, recipes_of
+from hsearch.recipes import _FOLDER, available_recipes, load_recipe, recipe_knobs, recipes_of
 from hsearch.spec import TrainingSpec
 from hsearch.yaml_file import read_yaml
 
@@ -23,11 +23,25 @@ def test_every_recipe_says_what_it_is_for(name):
 
 
 def test_the_recipes_of_a_method_lie_in_its_folder():
-    assert recipes_of("hpl") == {
-        "hpl/classic": "HPL's first evaluation protocol (ResNet-50, 512-d); needs a GPU."
-    }
-    assert list(recipes_of("proxy_nca")) == []  # those of proxy_nca_pp are not its own
-    assert len(recipes_of("proxy_nca_pp")) == 3
+    assert recipes_of("hpl")["hpl/classic"] == (
+        "HPL's first evaluation protocol (ResNet-50, 512-d); needs a GPU."
+    )
+    own = [name for name in recipes_of("proxy_nca_pp") if name.startswith("proxy_nca_pp/")]
+    assert len(own) == 3
+    assert list(recipes_of("proxy_nca_pp"))[:3] == own
+    assert not set(own) & set(recipes_of("proxy_nca"))
+
+
+def test_other_methods_of_a_paper_have_its_recipes():
+    assert set(recipes_of("csl")) == {name for name in available_recipes() if "happier/" in name}
+    assert "mlrc" in recipes_of("multi_similarity")
+
+
+def test_knobs_of_a_recipe_are_those_of_one_method_and_no_settings():
+    assert recipe_knobs("happier/inat", "happier") == {"start": 0.0, "offset": 1.0}
+    assert recipe_knobs("happier/sop", "happier") == {}
+    assert recipe_knobs("happier/sop", "csl") == {"margin_step": 0.2}
+    assert "knobs" not in load_recipe("happier/inat").to_dict()
 
 
 def test_the_default_recipe_is_there():
@@ -65,7 +79,21 @@ def test_a_wrong_override_is_one_sentence(overrides, message):
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["smal", "../small", "small.yaml", ""])
-def test_an_unknown_recipe_is_one_sentence(name):
-    with pytest.raises(ConfigError, match=f"Unknown recipe '{name}'; valid names: "):
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("smal", "Did you mean 'small'"),
+        ("../small", "Did you mean 'small'? "),
+        ("happier/sopp", "Did you mean 'happier/sop' or "),
+        ("", ""),
+    ],
+)
+def test_an_unknown_recipe_is_answered_with_the_nearest(name, hint):
+    with pytest.raises(ConfigError) as caught:
         load_recipe(name)
+    sentence = str(caught.value)
+    assert sentence.startswith(f"Unknown recipe '{name}'. {hint}")
+    assert sentence.endswith(
+        "mlrc and small are for all methods, and `hsearch methods NAME` lists those of a method."
+    )
+    assert len(sentence) < 250

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hsearch.cli.output import print_table
+from hsearch.words import typed
 
 if TYPE_CHECKING:
     from hsearch.search.domain import Choices, Condition, Interval, KnobRange, StartPoint
@@ -40,7 +41,7 @@ def methods(name: str | None, as_json: bool) -> None:
         keys = ("name", "summary", "paper")
         click.echo(json.dumps([dict(zip(keys, row, strict=True)) for row in rows], indent=2))
     else:
-        print_table(["name", "summary", "paper"], rows)
+        print_table(["name", "summary"], [row[:2] for row in rows])
         click.echo("\nMore about one of them: hsearch methods NAME")
 
 
@@ -54,6 +55,24 @@ class _Knob:
     published: "KnobValue | None"
     searched: "Interval | Choices | None"
     when: "Condition"
+    min_levels: int
+
+
+@dataclass(frozen=True)
+class _Recipe:
+    """The main facts of a recipe; `knobs` are those that it gives to the method."""
+
+    name: str
+    about: str
+    backbone: str
+    embedding_dim: int
+    optimizer: str
+    lr: float
+    epochs: int
+    batch_size: int
+    sampler: str
+    image: int
+    knobs: Mapping[str, object]
 
 
 @dataclass(frozen=True)
@@ -67,7 +86,7 @@ class _Page:
     wishes: Mapping[str, object]
     knobs: tuple[_Knob, ...]
     start: "tuple[StartPoint, ...]"
-    recipes: Mapping[str, str]
+    recipes: tuple[_Recipe, ...]
 
 
 def _summary(method: str) -> tuple[str, str, str]:
@@ -93,7 +112,27 @@ def _page(method: str) -> _Page:
         wishes=dict(kind.wishes),
         knobs=_knobs(space),
         start=space.start,
-        recipes=recipes_of(method),
+        recipes=tuple(_recipe(*recipe, method) for recipe in recipes_of(method).items()),
+    )
+
+
+def _recipe(name: str, about: str, method: str) -> _Recipe:
+    from hsearch.methods import load_method
+    from hsearch.recipes import load_recipe, recipe_knobs
+
+    training = load_recipe(name, wishes=load_method(method).wishes)
+    return _Recipe(
+        name,
+        about,
+        backbone=training.model.backbone,
+        embedding_dim=training.model.embedding_dim,
+        optimizer=training.optimizer.name,
+        lr=training.optimizer.lr["backbone"],
+        epochs=training.schedule.epochs,
+        batch_size=training.batch.size,
+        sampler=training.batch.sampler,
+        image=training.image.crop,
+        knobs=recipe_knobs(name, method),
     )
 
 
@@ -120,8 +159,10 @@ def _knobs(space: "SearchSpace") -> tuple[_Knob, ...]:
 
 def _range(
     name: str, ranges: "Mapping[str, KnobRange]"
-) -> "tuple[Interval | Choices | None, Condition]":
-    return (ranges[name].domain, ranges[name].when) if name in ranges else (None, {})
+) -> "tuple[Interval | Choices | None, Condition, int]":
+    if name not in ranges:
+        return None, {}, 1
+    return ranges[name].domain, ranges[name].when, ranges[name].min_levels
 
 
 def _show(page: _Page) -> None:
@@ -130,29 +171,52 @@ def _show(page: _Page) -> None:
     click.echo()
     print_table(["knob", "published", "searched", "only when"], [_row(k) for k in page.knobs])
     for group, factor in page.groups.items():
+        times = "" if factor == 1 else f"{factor:g} times "
         click.echo(
-            f"\nThe group `{group}` learns {factor:g} times as fast as the backbone unless "
+            f"\nThe group `{group}` learns {times}as fast as the backbone unless "
             f"optimizer.lr.{group} is given."
         )
     if page.wishes:
-        wishes = ", ".join(f"{name}={value}" for name, value in page.wishes.items())
-        click.echo(f"\nWhere a recipe leaves it open: {wishes}")
+        click.echo(f"\nWhere a recipe leaves it open: {_values(page.wishes)}")
     if page.start:
         click.echo("\nStart points of a search:")
     for point in page.start:
-        values = ", ".join(f"{name}={value}" for name, value in point.values.items())
-        click.echo(f"  {point.source}\n    {values}")
+        click.echo(f"  {point.source}\n    {_values(point.values)}")
     if page.recipes:
-        click.echo("\nIts recipes, for --recipe:")
-        print_table(["recipe", "about"], [[*recipe] for recipe in page.recipes.items()])
+        _show_recipes(page)
     click.echo(f"\nTry it: hsearch train --method {page.name} --data glyphs")
 
 
 def _row(knob: _Knob) -> list[str]:
-    when = (f"{n} = {' or '.join(map(str, values))}" for n, values in knob.when.items())
+    from hsearch.search.domain import condition_words
+
+    levels = f"{knob.min_levels} or more levels" if knob.min_levels > 1 else ""
     return [
         knob.name,
-        "the recipe's" if knob.published is None else str(knob.published),
+        "the recipe's" if knob.published is None else typed(knob.published),
         "no" if knob.searched is None else str(knob.searched),
-        ", ".join(when),
+        ", ".join(filter(None, [condition_words(knob.when), levels])),
     ]
+
+
+def _show_recipes(page: _Page) -> None:
+    click.echo("\nPublished recipes, for --recipe:")
+    columns = ["recipe", "backbone", "dim", "optimiser", "epochs", "batch", "px", "knobs"]
+    rows = [
+        [
+            recipe.name,
+            recipe.backbone,
+            str(recipe.embedding_dim),
+            f"{recipe.optimizer} {recipe.lr:g}",
+            str(recipe.epochs),
+            f"{recipe.batch_size} {recipe.sampler}",
+            str(recipe.image),
+            _values(recipe.knobs),
+        ]
+        for recipe in page.recipes
+    ]
+    print_table(columns, rows)
+
+
+def _values(values: Mapping[str, object]) -> str:
+    return ", ".join(f"{name}={typed(value)}" for name, value in values.items())

@@ -75,17 +75,30 @@ class TrainingProgress(Report):
         why = "no improvement" if result.stopped == "patience" else "all epochs done"
         objective = result.job.objective
         untrained = score_of(result.untrained, objective)
-        if result.score < untrained:
-            self.console.print(
-                "Warning: training made the network worse than it began; the learning rates may be "
-                "too high for these weights (--set optimizer.lr.backbone=...)."
-            )
+        if warning := _warning(result, untrained):
+            self.console.print(f"Warning: {warning}")
         self.console.print(
             f"Done ({why}): validation {score_title(objective)} {result.score:.4f} at epoch "
             f"{result.best_epoch}, untrained {untrained:.4f}.\n"
             f"Result: {self.folder / 'result.json'}\n"
             f"Next:   hsearch evaluate {shlex.quote(str(self.folder))} --on test"
         )
+
+
+def _warning(result: FoldResult, untrained: float) -> str | None:
+    """What has probably gone wrong, if anything."""
+    idle = [record.epoch for record in result.history if record.loss == 0]
+    if idle:
+        return (
+            f"the loss was 0 in every step of epoch {idle[0]}: the batches hold no positives or no "
+            "negatives for this loss, or none that it still wants to move; see batch.per_class."
+        )
+    if result.score < untrained:
+        return (
+            "training made the network worse than it began; the learning rates may be too high for "
+            "these weights (--set optimizer.lr.backbone=...)."
+        )
+    return None
 
 
 def _line(record: EpochRecord, job: FoldJob) -> str:

@@ -9,7 +9,7 @@ from hsearch.cli.output import print_table
 from hsearch.results import score_title
 from hsearch.search.record import StudyRecord, TrialRecord, TrialState
 from hsearch.spec import KnobValue
-from hsearch.words import plural
+from hsearch.words import plural, typed
 
 _SHOWN_REASONS = 5
 
@@ -44,7 +44,7 @@ def knob_words(knobs: Mapping[str, KnobValue]) -> str:
 
 def value_words(value: KnobValue) -> str:
     """Returns a value with four digits, which is what people compare."""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else typed(value)
 
 
 def score_words(trial: TrialRecord) -> str:

@@ -44,20 +44,22 @@ def draw_epoch(
 
 def check_batches(paths: IntArray, batch: BatchSpec) -> None:
     """Raises a ConfigError if the sampler cannot make a single batch of these images."""
-    if batch.size > len(paths):
-        raise ConfigError(
-            f"`batch.size` must not exceed the {len(paths)} training images of the fold, but got "
-            f"{batch.size}."
-        )
+    usable = len(paths)
+    rule = f"`batch.size` must not exceed the {usable} training images of the fold"
+    found, other = f"got {batch.size}", ""
     if batch.sampler == "m_per_class_once":
         sizes = np.unique(paths[:, -1], return_counts=True)[1]
         have, need = int((sizes >= batch.per_class).sum()), batch.size // batch.per_class
-        if have < need:
-            raise ConfigError(
-                f"`batch.sampler: m_per_class_once` needs {need} classes with at least "
-                f"{batch.per_class} images each, but there are {have}; lower `batch.size` or "
-                "choose m_per_class."
-            )
+        usable = have * batch.per_class
+        rule = (
+            f"`batch.sampler: m_per_class_once` needs {need} classes with at least "
+            f"{batch.per_class} images each"
+        )
+        found, other = f"there are {have}", " or `--set batch.sampler=m_per_class`"
+    if batch.size > usable:
+        largest = usable - usable % batch.multiple_of
+        remedy = f"add `--set batch.size={largest}`" if largest else "lower `batch.per_class`"
+        raise ConfigError(f"{rule}, but {found}; {remedy}{other}.")
 
 
 def members_of(labels: IntArray) -> list[IntArray]:

@@ -7,7 +7,10 @@ import importlib
 import pkgutil
 from collections.abc import Mapping
 
+import torch
+
 from hsearch.errors import ConfigError, did_you_mean
+from hsearch.hierarchy import Hierarchy
 from hsearch.methods._base import Method, Setting
 from hsearch.methods._knobs import Knob, KnobValue, knobs_of
 
@@ -17,6 +20,7 @@ __all__ = [
     "Setting",
     "available_methods",
     "check_knobs",
+    "check_ranges",
     "knobs_of",
     "load_method",
 ]
@@ -42,3 +46,15 @@ def check_knobs(name: str, values: Mapping[str, object]) -> dict[str, KnobValue]
         if given not in knobs:
             raise ConfigError(f"Unknown knob '{given}' of {name}; {did_you_mean(given, knobs)}")
     return {key: knob.check(name, values.get(key, knob.default)) for key, knob in knobs.items()}
+
+
+def check_ranges(name: str, knobs: Mapping[str, KnobValue], num_levels: int = 2) -> None:
+    """Raises the method's own ConfigError about knobs out of range, for data of so many levels.
+
+    The method is built for two classes and embeddings of length 1, which takes a millisecond. One
+    with a head of its own over spatial features is not, since that may need the network's shape.
+    """
+    method = load_method(name)
+    if method.features == "vector":
+        hierarchy = Hierarchy.from_names([("0",) * num_levels, ("1",) * num_levels])
+        method(Setting(hierarchy, (1,), 1, torch.Generator()), **knobs)

@@ -21,8 +21,6 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from hsearch.methods._base import require
-
 # Maps t (q, K, N), the levels of j minus those of k (q, K, N) and min(relevance of j, of k)
 # (q, K, N) to rank and Hrank of every k (q, K). Item j = k is among the N, with t = 0.
 Ranks = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
@@ -96,13 +94,6 @@ class UpperStep:
     start: float = 0.5
     offset: float | None = 1.44
 
-    def __post_init__(self) -> None:
-        require(
-            self.tau > 0 and min(self.rho, self.delta, self.start) >= 0,
-            "`tau` of a step must be positive, and `rho`, `delta` and `start` must not be "
-            f"negative, but got {self.tau}, {self.rho}, {self.delta} and {self.start}.",
-        )
-
     def __call__(self, t: Tensor) -> Tensor:
         """Returns H-(t), element by element."""
         offset = self.offset
@@ -127,13 +118,6 @@ class LowerStep:
     slope: float = 25.0
     start: float = 0.5
     leak: float = 10.0
-
-    def __post_init__(self) -> None:
-        require(
-            min(self.slope, self.leak) >= 0 and self.start <= 1,
-            "`hrank_slope` and `hrank_leak` must not be negative and `hrank_start` must be at most "
-            f"1, but got {self.slope}, {self.leak} and {self.start}.",
-        )
 
     def __call__(self, t: Tensor) -> Tensor:
         """Returns H+(t), element by element."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args, get_origin, get_type_hints
 
 from hsearch.errors import ConfigError
-from hsearch.methods._base import Method
+from hsearch.methods._base import Method, require
 
 KnobValue = bool | int | float | str
 
@@ -47,6 +47,20 @@ class Knob:
                 f"but got {value!r}."
             )
         return value
+
+
+def require_above(bound: float, method: str, **knobs: float) -> None:
+    """Raises a ConfigError that names the first knob whose value is not above the bound."""
+    for name, value in knobs.items():
+        require(value > bound, f"`{name}` of {method} must be above {bound:g}, but got {value:g}.")
+
+
+def require_at_least(bound: float, method: str, **knobs: float) -> None:
+    """Raises a ConfigError that names the first knob whose value is below the bound."""
+    for name, value in knobs.items():
+        require(
+            value >= bound, f"`{name}` of {method} must be at least {bound:g}, but got {value:g}."
+        )
 
 
 def knobs_of(method: type[Method]) -> dict[str, Knob]:

@@ -1,4 +1,7 @@
-"""Cross-entropy of a linear classifier on the embeddings: what supervised training usually does."""
+"""Cross-entropy: a linear classifier on the embeddings.
+
+It is what supervised training usually does.
+"""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -8,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from hsearch.methods._base import Method, Setting, require
+from hsearch.methods._knobs import require_above
 from hsearch.methods.normalized_softmax import uniform_proxies
 
 
@@ -41,11 +45,12 @@ class Loss(Method):
 
     Those papers classify features before their normalisation. Here embeddings are unit vectors, as
     retrieval compares them, so `scale` stands for the length that features would have; a length of
-    1 would leave it to slowly growing weights to tell classes apart. The published value is that of
-    normalized_softmax (a temperature of 0.05), which differs in that its weights have length 1.
+    1 would leave it to slowly growing weights to tell classes apart. Its default is our choice, no
+    published value: normalized_softmax, whose weights have length 1, has a temperature of 1 / 20.
 
     Args:
-        scale: Length given to the embeddings before they are classified, > 0.
+        scale: Length given to the embeddings before they are classified, > 0; 20 is our choice, not
+            published.
         smoothing: Share of the target spread evenly over all classes, from 0 to below 1.
 
     References:
@@ -58,7 +63,7 @@ class Loss(Method):
 
     def __init__(self, setting: Setting, *, scale: float = 20.0, smoothing: float = 0.0) -> None:
         super().__init__(setting)
-        require(scale > 0, f"`scale` of cross_entropy must be positive, but got {scale}.")
+        require_above(0, "cross_entropy", scale=scale)
         require(
             0 <= smoothing < 1,
             f"`smoothing` of cross_entropy must be from 0 to below 1, but got {smoothing}.",

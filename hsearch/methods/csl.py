@@ -1,4 +1,7 @@
-"""CSL: class proxies push away images of other labels at every level, the coarser the farther."""
+"""CSL: class proxies push other labels away at every level.
+
+The coarser the level, the farther.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
@@ -8,7 +11,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from hsearch.geometry import l2_normalise
-from hsearch.methods._base import Method, Setting, require
+from hsearch.methods._base import Method, Setting
+from hsearch.methods._knobs import require_above, require_at_least
 from hsearch.methods.normalized_softmax import uniform_proxies
 
 
@@ -74,12 +78,8 @@ class Loss(Method):
         margin_step: float = 0.1,
     ) -> None:
         super().__init__(setting)
-        require(scale > 0, f"`scale` of csl must be positive, but got {scale}.")
-        require(
-            min(fine_margin, margin_step) >= 0,
-            "`fine_margin` and `margin_step` of csl must not be negative, but got "
-            f"{fine_margin} and {margin_step}.",
-        )
+        require_above(0, "csl", scale=scale)
+        require_at_least(0, "csl", fine_margin=fine_margin, margin_step=margin_step)
         self.scale = scale
         levels = range(setting.hierarchy.num_levels)
         self.margins = tuple(fine_margin + level * margin_step for level in levels)

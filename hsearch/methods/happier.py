@@ -1,4 +1,7 @@
-"""HAPPIER: a lower bound of hierarchical average precision, and a loss that clusters classes."""
+"""HAPPIER: a lower bound of hierarchical average precision.
+
+A second loss clusters the classes.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
@@ -9,6 +12,7 @@ from torch import Tensor
 from hsearch.hierarchy import Relevance
 from hsearch.methods._ap import LowerStep, Ranks, UpperStep, ap_loss, heaviside, pair_levels
 from hsearch.methods._base import Method, Setting, require
+from hsearch.methods._knobs import require_above, require_at_least
 from hsearch.methods.normalized_softmax import normalized_softmax_loss, uniform_proxies
 
 
@@ -137,10 +141,16 @@ class Loss(Method):
         hrank_leak: float = 10.0,
     ) -> None:
         super().__init__(setting)
+        require_above(0, "happier", alpha=alpha, temperature=temperature, tau=tau)
+        require_at_least(0, "happier", rho=rho, delta=delta, start=start)
+        require_at_least(0, "happier", hrank_slope=hrank_slope, hrank_leak=hrank_leak)
         require(
-            min(alpha, temperature) > 0 and 0 <= clustering_weight <= 1,
-            "`alpha` and `temperature` of happier must be positive and `clustering_weight` must "
-            f"lie in 0..1, but got {alpha}, {temperature} and {clustering_weight}.",
+            0 <= clustering_weight <= 1,
+            f"`clustering_weight` of happier must be from 0 to 1, but got {clustering_weight:g}.",
+        )
+        require(
+            hrank_start <= 1,
+            f"`hrank_start` of happier must be at most 1, but got {hrank_start:g}.",
         )
         self.alpha, self.relevance = alpha, relevance
         self.clustering_weight, self.temperature = clustering_weight, temperature

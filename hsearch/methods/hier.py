@@ -1,4 +1,4 @@
-"""HIER: a tree over the embeddings, built by learned ancestors in the Poincare ball.
+"""HIER: a tree of learned ancestors in the Poincare ball.
 
 Leaves i, j that are neighbours and k that is not must have a nearer common ancestor of i and j than
 of all three. Ancestors ("LCAs": lowest common ancestors) are free points that nothing labels.
@@ -17,7 +17,8 @@ from hsearch.geometry import (
     poincare_distances,
     poincare_order,
 )
-from hsearch.methods._base import Method, Setting, require
+from hsearch.methods._base import Method, Setting
+from hsearch.methods._knobs import require_above, require_at_least
 from hsearch.methods.multi_similarity import multi_similarity_loss
 from hsearch.methods.proxy_anchor import Loss as ProxyAnchor
 from hsearch.methods.proxy_anchor import proxy_anchor_loss
@@ -140,7 +141,7 @@ class Loss(Method):
         metric: The metric loss, on the cosines of the points of the ball.
         metric_weight: Weight of the metric loss, >= 0.
         hier_weight: Weight of the regulariser, >= 0.
-        num_lcas: Number of LCAs, at least 1.
+        num_lcas: Number of LCAs (lowest common ancestors), at least 1.
         neighbors: Reciprocal neighbours are sought among so many, at least 1.
         margin: By which an ancestor of two must be nearer than one of three, >= 0.
         tau: Temperature of the choice of an ancestor, > 0.
@@ -182,17 +183,12 @@ class Loss(Method):
         temperature: float = 0.1,
     ) -> None:
         super().__init__(setting)
-        require(
-            min(num_lcas, neighbors) >= 1,
-            "`num_lcas` and `neighbors` of hier must be at least 1, but got "
-            f"{num_lcas} and {neighbors}.",
-        )
-        positive = (tau, curvature, radius, proxy_scale, alpha, beta, temperature)
-        require(
-            min(positive) > 0 and min(metric_weight, hier_weight, margin, proxy_margin) >= 0,
-            "Temperatures, curvature, radius and scales of hier must be positive, margins and "
-            "weights must not be negative.",
-        )
+        require_at_least(1, "hier", num_lcas=num_lcas, neighbors=neighbors)
+        require_above(0, "hier", tau=tau, curvature=curvature, radius=radius)
+        require_above(0, "hier", proxy_scale=proxy_scale, temperature=temperature)
+        require_above(0, "hier", alpha=alpha, beta=beta)
+        require_at_least(0, "hier", metric_weight=metric_weight, hier_weight=hier_weight)
+        require_at_least(0, "hier", margin=margin, proxy_margin=proxy_margin)
         self.metric, self.metric_weight, self.hier_weight = metric, metric_weight, hier_weight
         self.neighbors, self.margin, self.tau = neighbors, margin, tau
         self.curvature, self.radius = curvature, radius

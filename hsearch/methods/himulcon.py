@@ -1,6 +1,7 @@
-"""HiMulCon, HiConE, HiMulConE: SupCon at every level of the hierarchy, the finest first.
+"""HiMulCon, HiConE, HiMulConE: SupCon at every level.
 
-`height` numbers levels from 1, the classes, upwards to L, the coarsest.
+The finest level comes first. `height` numbers levels from 1, the classes, upwards to L, the
+coarsest.
 """
 
 import math
@@ -11,7 +12,8 @@ import torch
 from torch import Tensor
 
 from hsearch.geometry import cosine_similarities
-from hsearch.methods._base import Method, Setting, require
+from hsearch.methods._base import Method, Setting
+from hsearch.methods._knobs import require_above
 from hsearch.methods.supcon import BASE_TEMPERATURE, contrastive_terms
 
 Variant = Literal["himulcon", "hicone", "himulcone"]
@@ -136,7 +138,7 @@ class Loss(Method):
         temperature: float = 0.1,
     ) -> None:
         super().__init__(setting)
-        require(temperature > 0, f"`temperature` of himulcon must be > 0, but got {temperature}.")
+        require_above(0, "himulcon", temperature=temperature)
         self.variant: Variant = variant
         self.penalty: Penalty = penalty
         self.temperature = temperature

@@ -1,7 +1,7 @@
-"""HPL: a proxy loss at every level of a hierarchy that is learned by clustering the proxies.
+"""HPL: a proxy loss at every level of a learned hierarchy.
 
-No code of the authors is public, and the paper leaves open how coarse proxies move between two
-clusterings; `coarse_mode` offers the three readings that fit it.
+It is learned by clustering the proxies. No code of the authors is public, and the paper leaves open
+how coarse proxies move between clusterings; `coarse_mode` offers the three readings that fit it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from hsearch.geometry import l2_normalise
 from hsearch.hierarchy import Hierarchy
 from hsearch.methods._base import Method, Setting, require
+from hsearch.methods._knobs import require_above, require_at_least
 from hsearch.methods.proxy_anchor import Loss as ProxyAnchor
 from hsearch.methods.proxy_anchor import proxy_anchor_loss
 from hsearch.methods.proxy_nca import Loss as ProxyNCA
@@ -121,7 +122,7 @@ class Loss(Method):
         coarse_scale: Scale of the base loss on coarse levels, > 0.
         fine_margin: Margin on the classes, >= 0; for base proxy_anchor.
         coarse_margin: Margin on coarse levels, >= 0; for base proxy_anchor.
-        coarse_weight: Weight of each coarse level; the classes have weight 1.
+        coarse_weight: Weight of each coarse level, >= 0; the classes have weight 1.
 
     References:
         Yang et al., Hierarchical Proxy-based Loss for Deep Metric Learning, WACV 2022,
@@ -147,17 +148,11 @@ class Loss(Method):
         coarse_weight: float = 1.0,
     ) -> None:
         super().__init__(setting)
-        require(
-            min(num_coarse, coarse_levels, update_period) >= 1,
-            "`num_coarse`, `coarse_levels` and `update_period` of hpl must be at least 1, but "
-            f"got {num_coarse}, {coarse_levels} and {update_period}.",
-        )
-        require(
-            min(fine_scale, coarse_scale) > 0 and min(fine_margin, coarse_margin) >= 0,
-            "Scales of hpl must be positive and margins must not be negative, but got "
-            f"{fine_scale}, {coarse_scale} and {fine_margin}, {coarse_margin}.",
-        )
-        require(coarse_weight >= 0, f"`coarse_weight` must be >= 0, but got {coarse_weight}.")
+        require_at_least(1, "hpl", num_coarse=num_coarse, coarse_levels=coarse_levels)
+        require_at_least(1, "hpl", update_period=update_period)
+        require_above(0, "hpl", fine_scale=fine_scale, coarse_scale=coarse_scale)
+        require_at_least(0, "hpl", fine_margin=fine_margin, coarse_margin=coarse_margin)
+        require_at_least(0, "hpl", coarse_weight=coarse_weight)
         self.base: Base = base
         self.learned = hierarchy_source == "learned"
         self.update_period, self.coarse_mode = update_period, coarse_mode

@@ -1,10 +1,14 @@
-"""Multi-Similarity: a soft threshold on the hard positive and negative pairs of every anchor."""
+"""Multi-Similarity: hard pairs against a soft threshold.
+
+Every anchor has its own hard positives and negatives.
+"""
 
 import torch
 from torch import Tensor
 
 from hsearch.geometry import cosine_similarities
-from hsearch.methods._base import Method, Setting, require
+from hsearch.methods._base import Method, Setting
+from hsearch.methods._knobs import require_above, require_at_least
 from hsearch.methods.proxy_anchor import log_one_plus_sum_exp
 
 
@@ -71,11 +75,8 @@ class Loss(Method):
         epsilon: float = 0.1,
     ) -> None:
         super().__init__(setting)
-        require(
-            min(alpha, beta) > 0,
-            f"`alpha` and `beta` of multi_similarity must be positive, but got {alpha} and {beta}.",
-        )
-        require(epsilon >= 0, f"`epsilon` of multi_similarity must be >= 0, but got {epsilon}.")
+        require_above(0, "multi_similarity", alpha=alpha, beta=beta)
+        require_at_least(0, "multi_similarity", epsilon=epsilon)
         self.alpha, self.beta, self.base, self.epsilon = alpha, beta, base, epsilon
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:

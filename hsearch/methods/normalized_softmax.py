@@ -1,4 +1,4 @@
-"""Normalised softmax: classification by the cosine to one learned proxy per label."""
+"""Normalised softmax: cosines to one learned proxy per label."""
 
 import math
 from collections.abc import Mapping
@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from hsearch.geometry import l2_normalise
-from hsearch.methods._base import Method, Setting, require
-from hsearch.methods._levels import Levels, labels_by_level, sizes_by_level
+from hsearch.methods._base import Method, Setting
+from hsearch.methods._knobs import require_above
+from hsearch.methods._levels import Levels, labels_by_level, require_levels, sizes_by_level
 
 
 def normalized_softmax_loss(
@@ -54,10 +55,8 @@ class Loss(Method):
         self, setting: Setting, *, temperature: float = 0.05, levels: Levels = "fine"
     ) -> None:
         super().__init__(setting)
-        require(
-            temperature > 0,
-            f"`temperature` of normalized_softmax must be positive, but got {temperature}.",
-        )
+        require_above(0, "normalized_softmax", temperature=temperature)
+        require_levels(setting.hierarchy, "normalized_softmax", levels)
         self.temperature, self.levels = temperature, levels
         sizes = sizes_by_level(setting.hierarchy, levels)
         self.proxies = nn.ParameterList(uniform_proxies(setting, size) for size in sizes)

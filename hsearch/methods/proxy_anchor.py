@@ -1,4 +1,7 @@
-"""Proxy-Anchor: every class proxy pulls its own and pushes all other embeddings of the batch."""
+"""Proxy-Anchor: class proxies pull their own, push all others.
+
+Every proxy sees all embeddings of the batch.
+"""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -7,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from hsearch.geometry import cosine_similarities
-from hsearch.methods._base import Method, Setting, require
+from hsearch.methods._base import Method, Setting
+from hsearch.methods._knobs import require_above, require_at_least
 
 
 def proxy_anchor_loss(
@@ -51,7 +55,7 @@ class Loss(Method):
 
     Args:
         scale: Sharpness of the log-sum-exp, > 0.
-        margin: Subtracted from positive and added to negative cosines, 0 to about 0.4.
+        margin: Subtracted from positive and added to negative cosines, >= 0; to about 0.4.
 
     References:
         Kim et al., Proxy Anchor Loss for Deep Metric Learning, CVPR 2020, arXiv:2003.13911.
@@ -61,8 +65,8 @@ class Loss(Method):
 
     def __init__(self, setting: Setting, *, scale: float = 32.0, margin: float = 0.1) -> None:
         super().__init__(setting)
-        require(scale > 0, f"`scale` of proxy_anchor must be positive, but got {scale}.")
-        require(margin >= 0, f"`margin` of proxy_anchor must not be negative, but got {margin}.")
+        require_above(0, "proxy_anchor", scale=scale)
+        require_at_least(0, "proxy_anchor", margin=margin)
         self.scale, self.margin = scale, margin
         proxies = torch.empty(setting.hierarchy.num_classes, setting.embedding_dim)
         nn.init.kaiming_normal_(proxies, mode="fan_out", generator=setting.generator)

@@ -1,4 +1,4 @@
-"""Proxy-NCA: softmax over the distances of an embedding to one learned proxy per class."""
+"""Proxy-NCA: softmax over the distances to class proxies."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from hsearch.geometry import l2_normalise
-from hsearch.methods._base import Method, Setting, require
+from hsearch.methods._base import Method, Setting
+from hsearch.methods._knobs import require_above
 
 
 def proxy_nca_loss(embeddings: Tensor, classes: Tensor, proxies: Tensor, *, scale: float) -> Tensor:
@@ -42,7 +43,7 @@ class Loss(Method):
 
     def __init__(self, setting: Setting, *, scale: float = 9.0) -> None:
         super().__init__(setting)
-        require(scale > 0, f"`scale` of proxy_nca must be positive, but got {scale}.")
+        require_above(0, "proxy_nca", scale=scale)
         self.scale = scale
         shape = (setting.hierarchy.num_classes, setting.embedding_dim)
         self.proxies = nn.Parameter(torch.randn(shape, generator=setting.generator))

@@ -1,4 +1,7 @@
-"""ProxyNCA++: softmax over the distances to proxies on a sphere; the classic form as an option."""
+"""ProxyNCA++: softmax over distances to proxies on a sphere.
+
+The classic Proxy-NCA is an option.
+"""
 
 from collections.abc import Mapping
 from typing import ClassVar, Literal
@@ -9,7 +12,8 @@ from torch.nn import functional as F
 
 from hsearch.geometry import cosine_similarities
 from hsearch.methods._base import Method, Setting, require
-from hsearch.methods._levels import Levels, labels_by_level, sizes_by_level
+from hsearch.methods._knobs import require_above
+from hsearch.methods._levels import Levels, labels_by_level, require_levels, sizes_by_level
 from hsearch.methods.proxy_nca import proxy_nca_loss
 
 Denominator = Literal["all", "negatives"]
@@ -90,7 +94,8 @@ class Loss(Method):
         levels: Levels = "fine",
     ) -> None:
         super().__init__(setting)
-        require(radius > 0, f"`radius` of proxy_nca_pp must be positive, but got {radius}.")
+        require_above(0, "proxy_nca_pp", radius=radius)
+        require_levels(setting.hierarchy, "proxy_nca_pp", levels)
         require(
             0 <= smoothing < 1,
             f"`smoothing` of proxy_nca_pp must be from 0 to below 1, but got {smoothing}.",

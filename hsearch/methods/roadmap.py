@@ -1,11 +1,15 @@
-"""ROADMAP: an upper bound of the AP loss (SupAP), and a calibration of the similarities."""
+"""ROADMAP: an upper bound of the AP loss, and a calibration.
+
+The bound is called SupAP; the calibration is that of the similarities.
+"""
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from hsearch.methods._ap import UpperStep
-from hsearch.methods._base import Method, Setting, require
+from hsearch.methods._base import Method, Setting
+from hsearch.methods._knobs import require_above, require_at_least
 from hsearch.methods.happier import hap_loss
 
 
@@ -98,10 +102,9 @@ class Loss(Method):
         continuous: bool = False,
     ) -> None:
         super().__init__(setting)
-        require(
-            calibration_weight >= 0,
-            f"`calibration_weight` of roadmap must not be negative, but got {calibration_weight}.",
-        )
+        require_at_least(0, "roadmap", calibration_weight=calibration_weight)
+        require_above(0, "roadmap", tau=tau)
+        require_at_least(0, "roadmap", rho=rho, delta=delta, start=start)
         self.calibration_weight = calibration_weight
         self.positive_margin, self.negative_margin = positive_margin, negative_margin
         self.step_function = UpperStep(tau, rho, delta, start, None if continuous else offset)

@@ -1,4 +1,7 @@
-"""SimCLR: SupCon without labels; the only positive of a view is the other view of its image."""
+"""SimCLR: SupCon without labels, between views of an image.
+
+The only positive of a view is the other view of its image.
+"""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -6,7 +9,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from hsearch.methods._base import Method, Setting, require
+from hsearch.methods._base import Method, Setting
+from hsearch.methods._knobs import require_above
 from hsearch.methods.supcon import BASE_TEMPERATURE, supcon_loss
 
 
@@ -40,11 +44,7 @@ class Loss(Method):
         base_temperature: float = BASE_TEMPERATURE,
     ) -> None:
         super().__init__(setting)
-        require(
-            min(temperature, base_temperature) > 0,
-            "`temperature` and `base_temperature` of simclr must be positive, but got "
-            f"{temperature} and {base_temperature}.",
-        )
+        require_above(0, "simclr", temperature=temperature, base_temperature=base_temperature)
         self.temperature, self.base_temperature = temperature, base_temperature
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:

@@ -1,10 +1,11 @@
-"""Smooth-AP: average precision with sigmoids in place of the steps of its ranks."""
+"""Smooth-AP: average precision with sigmoids as its steps."""
 
 import torch
 from torch import Tensor
 
 from hsearch.methods._ap import ap_loss, pair_levels
-from hsearch.methods._base import Method, Setting, require
+from hsearch.methods._base import Method, Setting
+from hsearch.methods._knobs import require_above
 
 
 def smooth_ap_loss(
@@ -54,7 +55,7 @@ class Loss(Method):
 
     def __init__(self, setting: Setting, *, tau: float = 0.01) -> None:
         super().__init__(setting)
-        require(tau > 0, f"`tau` of smooth_ap must be positive, but got {tau}.")
+        require_above(0, "smooth_ap", tau=tau)
         self.tau = tau
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""SoftTriple: a margin softmax in which every class has several centres."""
+"""SoftTriple: a margin softmax, several centres per class."""
 
 import math
 from collections.abc import Mapping
@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from hsearch.geometry import l2_normalise
-from hsearch.methods._base import Method, Setting, require
+from hsearch.methods._base import Method, Setting
+from hsearch.methods._knobs import require_above, require_at_least
 
 SMALLEST_SQUARE = 1e-5  # added to squared distances: the root has a gradient where centres agree
 
@@ -87,15 +88,9 @@ class Loss(Method):
         centres: int = 10,
     ) -> None:
         super().__init__(setting)
-        require(
-            min(scale, gamma) > 0,
-            f"`scale` and `gamma` of soft_triple must be positive, but got {scale} and {gamma}.",
-        )
-        require(
-            min(tau, margin) >= 0,
-            f"`tau` and `margin` of soft_triple must be >= 0, but got {tau} and {margin}.",
-        )
-        require(centres >= 1, f"`centres` of soft_triple must be at least 1, but got {centres}.")
+        require_above(0, "soft_triple", scale=scale, gamma=gamma)
+        require_at_least(0, "soft_triple", tau=tau, margin=margin)
+        require_at_least(1, "soft_triple", centres=centres)
         self.scale, self.gamma, self.tau, self.margin = scale, gamma, tau, margin
         num_classes = setting.hierarchy.num_classes
         bound = 1.0 / math.sqrt(num_classes * centres)

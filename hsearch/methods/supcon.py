@@ -1,11 +1,15 @@
-"""SupCon: every embedding picks out all others of its class among the whole batch by a softmax."""
+"""SupCon: picks out all others of a class by a softmax.
+
+It is taken over the whole batch.
+"""
 
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from hsearch.methods._base import Method, Setting, require
+from hsearch.methods._base import Method, Setting
+from hsearch.methods._knobs import require_above
 
 BASE_TEMPERATURE = 0.07
 
@@ -77,11 +81,7 @@ class Loss(Method):
         base_temperature: float = BASE_TEMPERATURE,
     ) -> None:
         super().__init__(setting)
-        require(
-            min(temperature, base_temperature) > 0,
-            "`temperature` and `base_temperature` of supcon must be positive, but got "
-            f"{temperature} and {base_temperature}.",
-        )
+        require_above(0, "supcon", temperature=temperature, base_temperature=base_temperature)
         self.temperature, self.base_temperature = temperature, base_temperature
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Triplet loss: an anchor's positive must be nearer than its negative by a margin."""
+"""Triplet loss: positives nearer than negatives by a margin."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from hsearch.geometry import cosine_similarities, l2_normalise
-from hsearch.methods._base import Method, Setting, require
-from hsearch.methods._levels import Levels, labels_by_level
+from hsearch.methods._base import Method, Setting
+from hsearch.methods._knobs import require_above
+from hsearch.methods._levels import Levels, labels_by_level, require_levels
 
 Variant = Literal["semihard", "all", "suprank_semihard", "suprank_all"]
 
@@ -111,7 +112,8 @@ class Loss(Method):
         levels: Levels = "fine",
     ) -> None:
         super().__init__(setting)
-        require(margin > 0, f"`margin` of triplet must be positive, but got {margin}.")
+        require_above(0, "triplet", margin=margin)
+        require_levels(setting.hierarchy, "triplet", levels)
         self.variant: Variant = variant
         self.margin = margin
         self.levels: Levels = levels

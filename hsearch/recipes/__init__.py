@@ -1,13 +1,20 @@
-"""Recipes: named training settings, one YAML file each; the file name is the recipe's name."""
+"""Recipes: named training settings, one YAML file each; the file name is the recipe's name.
 
+Beside the settings a file may hold, for methods by name, the published values of knobs that differ
+from a method's own (`knobs: {csl: {margin_step: 0.2}}`), and which methods besides that of its
+folder it was published for (`also_for: [csl]`).
+"""
+
+import difflib
 from collections.abc import Mapping
 from pathlib import Path
 
-from hsearch.errors import ConfigError, did_you_mean
+from hsearch.errors import ConfigError
 from hsearch.spec import TrainingSpec
-from hsearch.yaml_file import Value, read_yaml
+from hsearch.yaml_file import Value, YamlFile, read_yaml
 
 _FOLDER = Path(__file__).parent
+_BESIDES = ("about", "also_for", "knobs")  # what is no setting
 
 
 def available_recipes() -> list[str]:
@@ -17,9 +24,21 @@ def available_recipes() -> list[str]:
 
 
 def recipes_of(method: str) -> dict[str, str]:
-    """Returns what each recipe in the method's folder is for, by name."""
-    names = [name for name in available_recipes() if name.startswith(f"{method}/")]
-    return {name: str(read_yaml(_FOLDER / f"{name}.yaml").content["about"]) for name in names}
+    """Returns what each recipe that was published for the method is for, by name.
+
+    Those in the method's folder come first.
+    """
+    own = [name for name in available_recipes() if name.startswith(f"{method}/")]
+    files = {name: _read(name).content for name in available_recipes()}
+    others = [name for name, content in files.items() if method in _names(content.get("also_for"))]
+    return {name: str(files[name]["about"]) for name in (*own, *others)}
+
+
+def recipe_knobs(name: str, method: str) -> dict[str, Value]:
+    """Returns the values that the recipe has for knobs of the method; they are not checked here."""
+    by_method = _read(name).content.get("knobs")
+    knobs = by_method.get(method) if isinstance(by_method, dict) else None
+    return dict(knobs) if isinstance(knobs, dict) else {}
 
 
 def load_recipe(
@@ -35,10 +54,8 @@ def load_recipe(
             before its parts.
         wishes: Values by dotted key of what the recipe itself leaves open.
     """
-    if name not in available_recipes():
-        raise ConfigError(f"Unknown recipe '{name}'; {did_you_mean(name, available_recipes())}")
-    file = read_yaml(_FOLDER / f"{name}.yaml")
-    content = {"recipe": name, **{k: v for k, v in file.content.items() if k != "about"}}
+    content = {k: v for k, v in _read(name).content.items() if k not in _BESIDES}
+    content["recipe"] = name
     for key, value in (wishes or {}).items():
         section, setting = key.split(".")
         part = content[section]
@@ -51,6 +68,22 @@ def load_recipe(
             )
         _set(content, key.split("."), value)
     return TrainingSpec.from_dict(content)
+
+
+def _read(name: str) -> YamlFile:
+    if name not in available_recipes():
+        near = difflib.get_close_matches(name.casefold(), available_recipes(), n=3, cutoff=0.6)
+        hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+        general = " and ".join(recipe for recipe in available_recipes() if "/" not in recipe)
+        raise ConfigError(
+            f"Unknown recipe '{name}'.{hint} {general} are for all methods, and "
+            "`hsearch methods NAME` lists those of a method."
+        )
+    return read_yaml(_FOLDER / f"{name}.yaml")
+
+
+def _names(value: Value) -> list[str]:
+    return [str(name) for name in value] if isinstance(value, list) else []
 
 
 def _set(content: dict[str, Value], keys: list[str], value: Value) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from hsearch.search.record import StudyRecord, TrialRecord
 from hsearch.spec import KnobValue
+from hsearch.words import typed
 
 # So many failed trials in a row, or a third of all that have ended where that is more, end a
 # search: fewer may be chance in a wide space, and a long study has shown that it can work.
@@ -84,7 +85,7 @@ def _part(values: Sequence[KnobValue]) -> str:
     if numbers:
         low, high = min(numbers), max(numbers)
         return f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
-    return " or ".join(sorted({str(value) for value in values})) or "unused"
+    return " or ".join(sorted({typed(value) for value in values})) or "unused"
 
 
 def _numbers(values: Sequence[KnobValue]) -> list[float]:

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from hsearch.spec import KnobValue
+from hsearch.words import typed
 
 if TYPE_CHECKING:  # importing optuna takes half a second, and listing knobs does not need it
     from optuna.distributions import BaseDistribution
@@ -102,7 +103,7 @@ class Choices:
         return value
 
     def __str__(self) -> str:
-        return ", ".join(str(value) for value in self.values)
+        return ", ".join(map(typed, self.values))
 
 
 @dataclass(frozen=True)
@@ -113,11 +114,13 @@ class KnobRange:
         name: Dotted, such as `method.margin` or `optimizer.lr.proxies`.
         domain: What the search may draw.
         when: Other knobs' values under which this one matters; empty for always.
+        min_levels: Fewest levels of labels for which it matters.
     """
 
     name: str
     domain: Interval | Choices
     when: Condition = field(default_factory=lambda: MappingProxyType({}))
+    min_levels: int = 1
 
     def is_active(self, values: Mapping[str, KnobValue]) -> bool:
         """Whether the knob matters, given the values of the knobs it depends on."""
@@ -130,6 +133,11 @@ class StartPoint:
 
     source: str
     values: Mapping[str, KnobValue]
+
+
+def condition_words(when: Condition) -> str:
+    """Returns `method.base = proxy_anchor or proxy_nca, method.hrank = true`."""
+    return ", ".join(f"{n} = {' or '.join(map(typed, values))}" for n, values in when.items())
 
 
 def is_multiple(distance: float, step: float) -> bool:

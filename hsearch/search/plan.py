@@ -1,7 +1,7 @@
 """From what a user names to a complete study: its spec and its space, before anything starts."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -9,12 +9,12 @@ from hsearch.data.library import open_data
 from hsearch.data.splits import store_splits
 from hsearch.errors import ConfigError
 from hsearch.folds import Splits
-from hsearch.search.domain import Choices, KnobRange, StartPoint
+from hsearch.search.domain import Choices, KnobRange, StartPoint, condition_words
 from hsearch.search.proposal import value_in
 from hsearch.search.record import Sampler, StudySpec
 from hsearch.search.settings import searchable_settings
 from hsearch.search.space import SearchSpace, load_space
-from hsearch.spec import KnobValue
+from hsearch.spec import FoldJob, KnobValue
 from hsearch.training.resolve import resolve_job
 from hsearch.yaml_file import Value
 
@@ -91,17 +91,26 @@ def plan_study(
         seed=seed,
         objective=objective,
     )
-    folds = store_splits(open_data(job.data), splits).folds
-    whole = load_space(method, space_file).for_classes(min(len(fold.train) for fold in folds))
-    searchable = searchable_settings(method)
-    space = without(whole, {key: value_in(job, key) for key in settings if key in searchable})
+    space = _left_to_search(load_space(method, space_file), job, settings)
     if not space.knobs:
         raise ConfigError(
-            f"A search needs a knob to search, but all knobs of {method} are set; leave a --set "
-            "out, or use `hsearch train`."
+            f"A search needs a knob to search, but all knobs of {method} are set "
+            "or do nothing on this data; leave a --set out, or use `hsearch train`."
         )
     described = {knob.name: describe(knob) for knob in space.knobs}
     return StudyPlan(StudySpec(job=job, space=described, sampler=sampler, race=race), space)
+
+
+def _left_to_search(space: SearchSpace, job: FoldJob, settings: Iterable[str]) -> SearchSpace:
+    """The space for the job's data: without knobs that are set, or do nothing on so few levels."""
+    store = open_data(job.data)
+    classes = min(len(fold.train) for fold in store_splits(store, job.splits).folds)
+    known = {f"method.{name}": value for name, value in job.method.knobs.items()}
+    space = replace(space.for_classes(classes), published=known)
+    idle = [knob.name for knob in space.knobs if knob.min_levels > store.hierarchy.num_levels]
+    searchable = searchable_settings(job.method.name)
+    fixed = [key for key in (*idle, *settings) if key in searchable]
+    return without(space, {key: value_in(job, key) for key in fixed})
 
 
 def without(space: SearchSpace, fixed: Mapping[str, KnobValue | None]) -> SearchSpace:
@@ -133,6 +142,5 @@ def without(space: SearchSpace, fixed: Mapping[str, KnobValue | None]) -> Search
 
 def describe(knob: KnobRange) -> str:
     """Returns the range of a knob and its condition as text."""
-    when = (f"{name} = {' or '.join(map(str, v))}" for name, v in knob.when.items())
-    condition = ", ".join(when)
+    condition = condition_words(knob.when)
     return f"{knob.domain}; when {condition}" if condition else str(knob.domain)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hsearch.errors import ConfigError, did_you_mean
+from hsearch.errors import ConfigError
 from hsearch.search.domain import KnobRange, StartPoint
 from hsearch.search.settings import searchable_settings
 from hsearch.search.space_file import read_knobs, read_start
@@ -91,8 +91,8 @@ def load_space(method: str, path: Path | None = None) -> SearchSpace:
     settings = searchable_settings(method)
     if path is None and method not in available_spaces():
         raise ConfigError(
-            f"There is no search space for '{method}': write search_spaces/{method}.yaml; "
-            f"{did_you_mean(method, available_spaces())}"
+            f"There is no search space for '{method}': write search_spaces/{method}.yaml, or "
+            "give a file of your own to `hsearch tune --space`."
         )
     file = read_yaml(path or _folder() / f"{method}.yaml")
     knobs = read_knobs(file, settings, {})

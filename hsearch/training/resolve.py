@@ -8,8 +8,8 @@ from typing import Any
 from hsearch.data.library import open_data
 from hsearch.errors import ConfigError, did_you_mean
 from hsearch.folds import Splits
-from hsearch.methods import check_knobs, knobs_of, load_method
-from hsearch.recipes import load_recipe
+from hsearch.methods import check_knobs, check_ranges, knobs_of, load_method
+from hsearch.recipes import load_recipe, recipe_knobs
 from hsearch.results import metric_names
 from hsearch.spec import (
     BatchSpec,
@@ -42,6 +42,8 @@ def resolve_job(
 ) -> FoldJob:
     """Returns the job with every value filled in and checked, before anything is trained.
 
+    A knob has the value given in `settings`, else the recipe's for this method, else the method's.
+
     Args:
         method: Name of a method.
         data: Name or path of a store.
@@ -55,7 +57,8 @@ def resolve_job(
     """
     _check_names(method, settings)
     knobs = {key.removeprefix("method."): v for key, v in settings.items() if _is_knob(key)}
-    checked = check_knobs(method, knobs)
+    checked = check_knobs(method, {**recipe_knobs(recipe, method), **knobs})
+    check_ranges(method, checked)  # before data are opened, which may render them first
     others = {key: value for key, value in settings.items() if not _is_knob(key)}
     training = load_recipe(recipe, others, load_method(method).wishes)
     training = training.model_copy(update={"model": _with_absolute_weights(training.model)})
@@ -63,6 +66,7 @@ def resolve_job(
     _check_task(method, data)
     store = open_data(data)
     _check_objective(objective, data, store.hierarchy.num_levels)
+    check_ranges(method, checked, store.hierarchy.num_levels)
     if data != store.name:  # a path, which must still be right from another folder
         data = str(store.path.resolve())
     return FoldJob(

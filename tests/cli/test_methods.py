@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from hsearch.cli.main import main
 from hsearch.cli.output import plain_lines
 from hsearch.methods import available_methods, knobs_of, load_method
+from hsearch.recipes import recipes_of
 from hsearch.search.space import load_space
 
 
@@ -22,18 +23,16 @@ def run(*args: str) -> str:
     return result.output
 
 
-def test_the_list_names_every_method_with_summary_and_paper():
+def test_the_list_names_every_method_with_summary_in_80_columns():
     listed = json.loads(run("--json"))
     assert [method["name"] for method in listed] == available_methods()
     assert all(method["summary"] and "arXiv" in method["paper"] for method in listed)
-    text = run()
+    lines = run().splitlines()
     for method in listed:
         assert any(
-            line.startswith(method["name"])
-            and method["summary"] in line
-            and method["paper"] in line
-            for line in text.splitlines()
+            line.startswith(method["name"]) and line.endswith(method["summary"]) for line in lines
         )
+    assert max(map(len, lines)) <= 80
 
 
 @pytest.mark.parametrize("name", available_methods())
@@ -49,6 +48,8 @@ def test_one_method_in_json_is_complete(name):
     for knob_range in space.knobs:
         assert shown[knob_range.name]["searched"] is not None
         assert shown[knob_range.name]["when"].keys() == knob_range.when.keys()
+        assert shown[knob_range.name]["min_levels"] == knob_range.min_levels
+    assert [recipe["name"] for recipe in page["recipes"]] == list(recipes_of(name))
     assert page["groups"] == dict(load_method(name).groups)
     assert [point["source"] for point in page["start"]] == [point.source for point in space.start]
 
@@ -62,7 +63,39 @@ def test_one_method_as_text_tells_ranges_conditions_and_sources():
     assert any(line.startswith("method.base proxy_anchor | proxy_nca The loss") for line in lines)
     assert any("learns 100 times as fast as the backbone" in line for line in lines)
     assert any("supplement figure 2 (Cars-196" in line for line in lines)
-    assert any(line.startswith("hpl/classic HPL's first evaluation protocol") for line in lines)
+    assert "hpl/classic resnet50.tv_in1k 512 adamw 0.0001 30 128 shuffle 224" in lines
+
+
+def test_values_are_shown_as_they_are_typed():
+    lines = [" ".join(line.split()) for line in run("happier").splitlines()]
+    assert "method.hrank false false, true 2 or more levels" in lines
+    assert ("method.hrank_leak 10.0 1 to 50, log method.hrank = true, 2 or more levels") in lines
+    assert any(line.endswith("method.hrank=true") for line in lines)
+    assert not any("True" in line or "False" in line for line in lines)
+
+
+def test_recipes_are_shown_with_what_they_give_to_the_method():
+    lines = [" ".join(line.split()) for line in run("happier").splitlines()]
+    assert (
+        "happier/inat resnet50.tv_in1k 512 adam 1e-05 100 256 m_per_class_once 224 "
+        "start=0.0, offset=1.0"
+    ) in lines
+    csl = [line for line in run("csl").splitlines() if line.startswith("happier/")]
+    assert len(csl) == 5
+    assert any(line.startswith("happier/sop ") and "margin_step=0.2" in line for line in csl)
+
+
+@pytest.mark.parametrize("name", available_methods())
+def test_every_method_has_a_published_recipe(name):
+    assert recipes_of(name)
+
+
+def test_a_group_as_fast_as_the_backbone_is_told_so():
+    assert "`classifier` learns as fast as the backbone unless" in run("cross_entropy")
+
+
+def test_lcas_are_explained():
+    assert "LCAs (lowest common ancestors)" in run("hier")
 
 
 def test_an_unknown_method_is_one_sentence_with_the_nearest():

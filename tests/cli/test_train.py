@@ -134,6 +134,10 @@ def test_a_setting_given_twice_is_refused(run):
         (["--method", "hpl", "--objective", "map"], "Unknown objective 'map'"),
         (["--method", "hpl", "--objective", "level_2/map_at_r"], "Did you mean 'level_"),
         (["--method", "hpl", "--workers", "7"], "multiple of the number of workers"),
+        (
+            ["--method", "happier", "--set", "method.alpha=-1"],
+            "`alpha` of happier must be above 0, but got -1.",
+        ),
     ],
 )
 def test_wrong_input_is_one_sentence_and_leaves_nothing(arguments, sentence, toy_store, tmp_path):
@@ -144,6 +148,34 @@ def test_wrong_input_is_one_sentence_and_leaves_nothing(arguments, sentence, toy
     assert sentence in result.output
     assert "Traceback" not in result.output
     assert not out.exists()
+
+
+@pytest.mark.parametrize("further", [[], ["--dry-run"]])
+def test_a_knob_out_of_range_is_found_before_anything_is_said(
+    further, toy_store, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    settings = ["--set", "method.num_lcas=0", *further]
+    result = hsearch("train", "--method", "hier", "--data", toy_store.path, *TINY, *settings)
+    assert result.exit_code == 2
+    assert result.output == ("hsearch: error: `num_lcas` of hier must be at least 1, but got 0.\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dry_run_shows_the_knobs_of_the_recipe(toy_store):
+    recipe = ["--recipe", "happier/dyml-animal", "--dry-run"]
+    result = hsearch("train", "--method", "happier", "--data", toy_store.path, *recipe)
+    assert json.loads(result.output)["method"]["knobs"]["clustering_weight"] == 0.5
+
+
+def test_a_loss_of_zero_is_told_by_its_cause(run):
+    other = {"hpl": "triplet", "batch.size=16": "batch.size=8"}
+    command = [other.get(part, part) for part in run[1]]
+    result = hsearch(*command, "--set", "batch.per_class=1")  # 8 of 9 classes, so no pair
+    assert result.exit_code == 0, result.output
+    assert "Warning: the loss was 0 in every step of epoch 1: the batches hold no" in result.output
+    assert "see batch.per_class" in result.output
+    assert "learning rates" not in result.output
 
 
 def test_evaluate_without_a_run_is_a_sentence(tmp_path):

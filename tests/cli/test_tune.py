@@ -188,6 +188,25 @@ def test_wrong_input_is_a_sentence_before_anything_starts(tune, tmp_path, argume
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("further", [[], ["--dry-run"]])
+@pytest.mark.parametrize(("method", "knob"), [("happier", "alpha=-1"), ("hier", "num_lcas=0")])
+def test_a_fixed_knob_out_of_range_is_a_sentence(tune, tmp_path, method, knob, further):
+    result = tune("--set", f"method.{knob}", *further, method=method)
+    assert result.exit_code == 2
+    name, value = knob.split("=")
+    assert result.output.startswith(f"hsearch: error: `{name}` of {method} must be ")
+    assert result.output.endswith(f", but got {value}.\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dry_run_shows_the_knobs_of_the_recipe_as_trial_0(tune):
+    result = tune("--recipe", "happier/inat", "--dry-run", method="happier")
+    page = json.loads(result.stdout)
+    assert page["first"]["source"] == "published"
+    assert page["first"]["values"]["method.start"] == 0.0
+    assert page["first"]["values"]["method.offset"] == 1.0
+
+
 def test_unknown_methods_and_data_are_answered_with_the_nearest(tune):
     assert "Did you mean 'proxy_nca'?" in tune(method="proxy_nc").stderr
     assert "glyphs" in tune(data="glyph").stderr

@@ -1,5 +1,6 @@
 """Samplers keep what they promise, and follow from seed and epoch alone."""
 
+import re
 import time
 from typing import get_args
 
@@ -48,8 +49,10 @@ def test_every_sampler_on_any_data(sampler, seed, per_class, groups, more):
     batch = BatchSpec(size=2 * per_class * groups, sampler=sampler, per_class=per_class)
     try:
         check_batches(paths, batch)
-    except ConfigError:
+    except ConfigError as error:
         assert batch.size > len(paths) or sampler == "m_per_class_once"
+        if remedy := re.search(r"--set batch.size=(\d+)`", str(error)):
+            check_batches(paths, BatchSpec(**{**dict(batch), "size": int(remedy[1])}))
         return
     own = draw_epoch(paths, batch, seed=seed, epoch=1)
     assert own.shape == (len(own), batch.size)
@@ -331,3 +334,23 @@ def test_an_epoch_of_a_large_data_set_is_drawn_in_seconds(sampler):
     batch = BatchSpec(size=256, sampler=sampler)
     assert len(draw_epoch(paths, batch, seed=0, epoch=1, iterations=1000)) == 1000
     assert time.perf_counter() - began < 20  # measured: at most 1.6 s
+
+
+@pytest.mark.parametrize(
+    ("knobs", "remedy"),
+    [
+        ({"size": 64}, "but got 64; add `--set batch.size=56`."),
+        ({"size": 64, "sampler": "hierarchical", "per_class": 8}, "add `--set batch.size=48`."),
+        ({"size": 64, "sampler": "shuffle"}, "add `--set batch.size=57`."),
+        ({"size": 64, "sampler": "unique_class", "per_class": 64}, "lower `batch.per_class`."),
+        (
+            {"size": 64, "sampler": "m_per_class_once"},
+            "there are 2; add `--set batch.size=8` or `--set batch.sampler=m_per_class`.",
+        ),
+    ],
+)
+def test_a_batch_that_is_too_large_is_refused_with_a_size_that_fits(knobs, remedy):
+    paths = np.repeat(np.arange(51), [4, 4, *[1] * 49])[:, None]
+    with pytest.raises(ConfigError) as caught:
+        check_batches(paths, BatchSpec(**knobs))
+    assert str(caught.value).endswith(remedy)

@@ -1,6 +1,7 @@
 """The contract, for every file in hsearch/methods."""
 
 import copy
+import re
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,23 @@ import torch
 from hsearch.errors import ConfigError
 from hsearch.evaluation.evaluate import retrieval_metrics
 from hsearch.hierarchy import Hierarchy
-from hsearch.methods import available_methods, check_knobs, knobs_of, load_method
+from hsearch.methods import available_methods, check_knobs, check_ranges, knobs_of, load_method
 from tests.methods.toy import DIM, HIERARCHY, batch, build, fit, labels_of
 
 METHODS = available_methods()
 # Free features settle at the nearest of their class's centres: with several, apart from each other.
 FREE_FEATURES: dict[str, dict[str, Any]] = {"soft_triple": {"centres": 1}}
+
+# Numbers that are bounded otherwise, or not at all.
+OTHER_RANGES = {
+    "base",
+    "clustering_weight",
+    "hrank_start",
+    "negative_margin",
+    "offset",
+    "positive_margin",
+    "smoothing",
+}
 
 pytestmark = pytest.mark.parametrize("name", METHODS)
 
@@ -212,3 +224,24 @@ def test_every_knob_is_documented_and_has_a_published_value(name):
         assert knob.about, knob.name
         assert knob.check(name, knob.default) == knob.default
     assert "References:" in (load_method(name).__doc__ or "")
+
+
+FIRST_OUTSIDE = {"> 0": 0, ">= 0": -1, "at least 1": 0}
+
+
+def test_a_knob_out_of_range_is_named_with_its_value(name):
+    """Ranges are those that its line of the docstring tells."""
+    for knob in knobs_of(load_method(name)).values():
+        told = re.search(r"(?<![\w.])(> 0|>= 0|at least 1)(?!\.?\d)", knob.about)
+        assert told or knob.type not in (int, float) or knob.name in OTHER_RANGES, knob
+        if told and knob.type in (int, float):
+            value = FIRST_OUTSIDE[told[1]]
+            rule = {"> 0": "above 0", ">= 0": "at least 0"}.get(told[1], told[1])
+            sentence = f"`{knob.name}` of {name} must be {rule}, but got {value}\\.$"
+            with pytest.raises(ConfigError, match=sentence):
+                check_ranges(name, check_knobs(name, {knob.name: value}), num_levels=3)
+
+
+def test_published_values_are_in_range_whatever_the_number_of_levels(name):
+    for num_levels in (1, 2, 7):
+        check_ranges(name, check_knobs(name, {}), num_levels)

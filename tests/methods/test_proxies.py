@@ -88,13 +88,20 @@ def test_proxy_nca_pp_with_two_and_more_classes(seed, num_classes, size, radius,
     "knobs", [{}, {"denominator": "negatives"}, {"smoothing": 0.2}, {"levels": "all"}]
 )
 def test_one_class_gives_a_proxy_loss_of_zero(knobs):
-    method = build("proxy_nca_pp", Hierarchy.from_names([("a",)]), **knobs)
-    features, labels = batch(method, Hierarchy.from_names([("a",)]))
+    hierarchy = Hierarchy.from_names([("a", "b")])
+    method = build("proxy_nca_pp", hierarchy, **knobs)
+    features, labels = batch(method, hierarchy)
     loss = method(method.embed(features.requires_grad_()), labels)
     loss.backward()
     assert float(loss.detach()) == 0.0
     assert features.grad is not None
     assert not features.grad.any()
+
+
+@pytest.mark.parametrize("name", ["normalized_softmax", "proxy_nca_pp", "triplet"])
+def test_all_levels_need_more_than_one(name):
+    with pytest.raises(ConfigError, match=f"`levels: all` of {name} needs data with more than one"):
+        build(name, Hierarchy.from_names([("a",), ("b",)]), levels="all")
 
 
 @pytest.mark.parametrize("name", ["normalized_softmax", "proxy_nca_pp"])

@@ -4,8 +4,9 @@ import optuna
 import pytest
 import torch
 
+from hsearch.hierarchy import Hierarchy
 from hsearch.methods import available_methods, check_knobs
-from hsearch.recipes import available_recipes, load_recipe
+from hsearch.recipes import available_recipes, load_recipe, recipe_knobs
 from hsearch.search.domain import Choices, Interval
 from hsearch.search.space import _folder, available_spaces, load_space
 from hsearch.spec import KnobValue
@@ -30,6 +31,15 @@ def test_the_published_values_lie_inside_the_ranges(method):
     for knob in space.knobs:
         if knob.name in space.published:
             assert knob.domain.contains(space.published[knob.name]), knob
+
+
+@pytest.mark.parametrize("recipe", available_recipes())
+def test_the_knobs_of_a_recipe_lie_inside_the_ranges(recipe):
+    for method in available_spaces():
+        given = recipe_knobs(recipe, method)
+        for knob in load_space(method).knobs:
+            value = given.get(knob.name.removeprefix("method."))
+            assert value is None or knob.domain.contains(value), knob  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("recipe", [name for name in available_recipes() if "/" not in name])
@@ -81,19 +91,49 @@ def extremes(domain: Interval | Choices) -> tuple[KnobValue, ...]:
     ],
 )
 def test_every_knob_changes_the_loss_or_what_is_learned(method, knob):
-    needed = {name.removeprefix("method."): values[0] for name, values in knob.when.items()}
-    name = knob.name.removeprefix("method.")
-    learned = []
-    for value in extremes(knob.domain):
-        built = build(method, **{**needed, name: value})
-        features, labels = batch(built)
-        features = fit(built, features, labels, steps=6 if name == "update_period" else 2)
-        learned.append([features, built(built.embed(features), labels)])
+    first, *others = learned_with(method, knob, HIERARCHY)
     assert any(
         not torch.equal(ours, theirs)
-        for other in learned[1:]
-        for ours, theirs in zip(learned[0], other, strict=True)
+        for other in others
+        for ours, theirs in zip(first, other, strict=True)
     )
+
+
+def learned_with(method, knob, hierarchy):
+    """What is learned with the extreme values of a knob: features and the loss of them."""
+    needed = {name.removeprefix("method."): values[0] for name, values in knob.when.items()}
+    name = knob.name.removeprefix("method.")
+    for value in extremes(knob.domain):
+        built = build(method, hierarchy, **{**needed, name: value})
+        features, labels = batch(built, hierarchy)
+        features = fit(built, features, labels, steps=6 if name == "update_period" else 2)
+        yield features, built(built.embed(features), labels)
+
+
+FLAT = Hierarchy.from_names([(name,) for name in HIERARCHY.names[-1]])
+
+
+@pytest.mark.parametrize(
+    ("method", "knob"),
+    [
+        pytest.param(method, knob, id=f"{method}-{knob.name}")
+        for method in available_spaces()
+        for knob in load_space(method).for_classes(FLAT.num_classes).knobs
+        if knob.name.startswith("method.") and knob.name != "method.levels"
+    ],
+)
+def test_with_one_level_the_other_knobs_do_nothing_but_scale_the_loss(method, knob):
+    first, *others = learned_with(method, knob, FLAT)
+    idle = all(
+        torch.allclose(other[0], first[0], rtol=1e-3, atol=1e-3)  # Adam's steps have no scale
+        for other in others
+    )
+    assert idle or knob.min_levels == 1, knob
+    assert knob.min_levels > 1 or not all(
+        torch.equal(ours, theirs)
+        for other in others
+        for ours, theirs in zip(first, other, strict=True)
+    ), f"{knob.name} does nothing with one level: give it `min_levels: 2`"
 
 
 @pytest.mark.parametrize("path", sorted(_folder().glob("*.yaml")), ids=lambda path: path.stem)

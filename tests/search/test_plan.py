@@ -4,10 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from hsearch.data.store import write_store
 from hsearch.errors import ConfigError
 from hsearch.search.domain import Choices, Interval, KnobRange
 from hsearch.search.plan import describe, plan_study, without
+from hsearch.search.proposal import first_proposals
 from hsearch.search.space import load_space
+from tests.conftest import toy_records
 
 
 @pytest.fixture
@@ -56,6 +59,70 @@ def test_a_learned_hierarchys_knobs_go_with_it():
     assert "method.fine_scale" in names
 
 
+@pytest.fixture
+def one_level(tmp_path):
+    """As many classes and images as the toy data, without coarser labels."""
+    path = tmp_path / "flat.arrow"
+    records = (replace(record, labels=record.labels[-1:]) for record in toy_records())
+    write_store(path, "flat", records, provenance={"made": "by the tests"})
+    return str(path)
+
+
+def flat_plan(data, method, settings=None):
+    return plan_study(method=method, data=data, recipe="small", settings=settings or {})
+
+
+def test_on_one_level_the_knobs_of_coarser_levels_are_not_searched(one_level, plan):
+    flat, deep = flat_plan(one_level, "happier"), plan("happier")
+    relevance = {"method.relevance", "method.alpha"}
+    hrank = {"method.hrank", "method.hrank_slope", "method.hrank_start", "method.hrank_leak"}
+    assert deep.spec.space.keys() - flat.spec.space.keys() == relevance | hrank
+    sources = [point.source for point in flat.space.start]
+    assert any("(SOP)" in source for source in sources)
+    assert not any("HAPPIER_F" in source for source in sources), "an alpha above 1 is its idea"
+
+
+def test_on_one_level_the_sum_over_levels_is_no_start_point(one_level):
+    made = flat_plan(one_level, "triplet")
+    assert list(made.spec.space) == ["method.variant", "method.margin"]
+    assert not any("summed" in point.source for point in made.space.start)
+    assert len(made.space.start) == 4
+
+
+def test_on_one_level_the_sum_over_levels_cannot_be_set(one_level):
+    with pytest.raises(ConfigError, match="`levels: all` of triplet needs data with more than"):
+        flat_plan(one_level, "triplet", {"method.levels": "all"})
+
+
+def test_a_recipes_knobs_are_tried_first_and_decide_conditions(toy_store):
+    made = plan_study(
+        method="happier", data=str(toy_store.path), recipe="happier/inat", settings={}
+    )
+    first, *others = first_proposals(made.spec.job, made.space, {})
+    assert first.source == "published"
+    assert (first.knobs["method.start"], first.knobs["method.offset"]) == (0.0, 1.0)
+    assert first.knobs["optimizer.lr.proxies"] == 2e-5
+    sop = next(point for point in others if "(SOP)" in point.source)
+    assert (sop.knobs["method.start"], sop.knobs["method.offset"]) == (0.5, 1.44)
+
+
+def test_what_is_set_goes_before_the_recipes_knobs(toy_store):
+    settings = {"method.start": 0.25}
+    made = plan_study(
+        method="happier", data=str(toy_store.path), recipe="happier/inat", settings=settings
+    )
+    knobs = made.spec.job.method.knobs
+    assert (knobs["start"], knobs["offset"]) == (0.25, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("method", "knob", "value"), [("happier", "alpha", -1), ("hier", "num_lcas", 0)]
+)
+def test_a_fixed_knob_out_of_range_is_refused(plan, method, knob, value):
+    with pytest.raises(ConfigError, match=f"`{knob}` of {method} must be .*, but got {value}."):
+        plan(method, {f"method.{knob}": value})
+
+
 def test_a_setting_that_is_no_knob_changes_the_job_alone(plan):
     made = plan("proxy_nca", {"image.scale": [0.5, 1.0], "schedule.epochs": 3})
     assert list(made.spec.space) == list(plan("proxy_nca").spec.space)
@@ -97,5 +164,5 @@ def test_batches_must_divide_among_the_workers(plan, tmp_path):
 
 def test_a_range_is_described_with_its_condition():
     knob = KnobRange("a", Interval(1, 9, log=True), {"b": ("x", "y"), "c": (True,)})
-    assert describe(knob) == "1 to 9, log; when b = x or y, c = True"
+    assert describe(knob) == "1 to 9, log; when b = x or y, c = true"
     assert describe(KnobRange("a", Choices((1, 2)))) == "1, 2"

@@ -69,10 +69,12 @@ WRONG_KNOBS = {
     "batch",
     "optimizer.lr.proxy: {low: 1.0, high: 2.0}": "Did you mean 'optimizer.lr.proxies'",
     "schedule: {low: 1, high: 2}": "unknown knob 'schedule'",
+    "method.base: {choices: [proxy_anchor, proxy_nca], min_levels: 0}": "must be 1, 2, 3 or so",
+    "method.base: {choices: [proxy_anchor, proxy_nca], min_levels: x}": "must be a number",
     "image.scale: {low: 0.1, high: 0.2}": "unknown knob 'image.scale'",
     "method.fine_scale: {lo: 1.0, high: 2.0}": "unknown key 'lo'; valid names",
     "method.fine_scale: {low: 1.0, high: 2.0, choices: [1.0]}": "unknown key 'low'; valid names: "
-    "choices, when",
+    "choices, min_levels, when",
     "method.fine_scale: {low: 2.0, high: 1.0}": "`low` must be below `high`, but got 2.0 and 1.0",
     "method.fine_scale: {low: 2.0, high: 2.0}": "is empty",
     "method.fine_scale: {low: 2.0}": "needs `low` and `high`, or `choices`",

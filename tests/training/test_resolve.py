@@ -148,3 +148,10 @@ def test_with_knobs_changes_knobs_settings_and_fold_and_nothing_else(toy_job):
 def test_with_knobs_refuses_what_the_method_refuses(toy_job):
     with pytest.raises(ConfigError, match="num_corse"):
         with_knobs(toy_job("hpl"), {"method.num_corse": 3})
+
+
+def test_a_knob_out_of_range_is_found_before_data_are_rendered(tmp_path, monkeypatch):
+    monkeypatch.setenv("HSEARCH_DATA", str(tmp_path / "data"))
+    with pytest.raises(ConfigError, match=r"`alpha` of happier must be above 0, but got -1\."):
+        resolve_job(method="happier", data="glyphs", recipe="small", settings={"method.alpha": -1})
+    assert list(tmp_path.iterdir()) == []
