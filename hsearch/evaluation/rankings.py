@@ -102,7 +102,8 @@ class Rankings:
         block = memory_budget // 2 // (40 * gallery + 8 * (16 + 8 * levels) * relatives)
         if self.device.type == "cpu":
             block = min(block, CACHE // (8 * gallery))
-        return int(np.clip(tile // ROWS * ROWS, ROWS, TILE)), max(block, 1)
+        tile = int(np.clip(tile // ROWS * ROWS, ROWS, TILE))
+        return tile, int(np.clip(block, 1, tile))
 
     @property
     def device(self) -> torch.device:
