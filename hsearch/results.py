@@ -1,6 +1,6 @@
 """What a training gives: frozen values that survive a round trip through JSON."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
@@ -10,22 +10,38 @@ from hsearch.words import metric_title
 
 Metrics = dict[str, float]
 
-_OF_ONE_LEVEL = (
-    "map_at_r",
-    "r_precision",
-    "precision_at_1",
-    *(f"recall_at_{k}" for k in (1, 2, 4, 8)),
-    "ap",
-    "asi",
-)
-_OF_ALL_LEVELS = ("h_ap", "h_ap_map", "h_asi", "h_ndcg", "h_violations")
+RECALL_AT = (1, 2, 4, 8)
+"""The k of recall_at_k where nobody asks for others."""
+
+ALL_LEVEL_METRICS = ("h_ap", "h_ap_map", "h_asi", "h_ndcg", "h_violations")
+"""Metrics over all levels at once; of all others each level has its own."""
+
 _LOWER_IS_BETTER = "h_violations"
 
 
-def metric_names(num_levels: int) -> list[str]:
-    """Returns the names of all metrics that a validation on so many levels gives."""
-    prefixes = ["", *(f"level_{level}/" for level in range(num_levels - 1))]
-    return [*(f"{p}{name}" for p in prefixes for name in _OF_ONE_LEVEL), *_OF_ALL_LEVELS]
+def level_prefix(level: int, num_levels: int) -> str:
+    """Returns what the names of a level's metrics begin with: nothing for the finest."""
+    return "" if level == num_levels - 1 else f"level_{level}/"
+
+
+def metric_names(
+    num_levels: int, recall_at: Sequence[int] = RECALL_AT, *, whole_list: bool = True
+) -> list[str]:
+    """Returns the names of all metrics of an evaluation on so many levels, the finest first.
+
+    Args:
+        num_levels: At least 1.
+        recall_at: The k of recall_at_k.
+        whole_list: Whether with those that need the whole ranking of every query.
+    """
+    recalls = [f"recall_at_{k}" for k in recall_at]
+    of_one = ["map_at_r", "r_precision", "precision_at_1", *recalls]
+    if whole_list:
+        of_one += ["ap", "asi"]
+    names = of_one + (list(ALL_LEVEL_METRICS) if whole_list else [])
+    for level in reversed(range(num_levels - 1)):
+        names += [level_prefix(level, num_levels) + name for name in of_one]
+    return names
 
 
 def score_of(metrics: Metrics, objective: str) -> float:

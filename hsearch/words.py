@@ -10,6 +10,10 @@ _TITLES = {
     "h_ap_map": "H-AP (map)",
     "h_asi": "H-ASI",
     "h_ndcg": "H-NDCG",
+    "h_violations": "violations",
+    "knn_accuracy": "k-NN",
+    "linear_accuracy": "linear",
+    "nmi": "NMI",
 }
 
 

@@ -57,7 +57,7 @@ def test_fewer_violations_are_better_and_more_of_everything_else():
         ("precision_at_1", "P@1"),
         ("recall_at_4", "R@4"),
         ("h_ap", "H-AP"),
-        ("h_violations", "1 - h_violations"),
+        ("h_violations", "1 - violations"),
         ("level_0/map_at_r", "MAP@R at level_0"),
         ("level_1/recall_at_8", "R@8 at level_1"),
     ],

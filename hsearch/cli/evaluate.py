@@ -25,6 +25,12 @@ def _ranks(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int,
     return tuple(dict.fromkeys(map(int, texts)))
 
 
+def _alpha(ctx: click.Context, param: click.Parameter, value: float) -> float:
+    if not 0 < value <= 100:
+        raise click.BadParameter(f"must lie in (0, 100], but is {value:g}.")
+    return value
+
+
 def _positive(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
     if value is not None and not 0 < value < math.inf:
         raise click.BadParameter(f"must be a number above 0, but is {value:g}.")
@@ -75,7 +81,7 @@ def _positive(ctx: click.Context, param: click.Parameter, value: float | None) -
     "--alpha",
     default=1.0,
     show_default=True,
-    callback=_positive,
+    callback=_alpha,
     help="Exponent of H-AP's relevance; above 1 it favours the fine levels.",
 )
 @click.option(

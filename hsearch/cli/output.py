@@ -23,13 +23,17 @@ def print_table(
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    least = 0
     for number, column in enumerate(columns):
-        cells = [row[number] for row in rows]
-        short = max(map(len, cells), default=0) <= _NEVER_WRAPPED
-        table.add_column(column, overflow="fold", no_wrap=number == 0 or short)
+        widest = max((len(row[number]) for row in rows), default=0)
+        whole = number == 0 or widest <= _NEVER_WRAPPED
+        table.add_column(column, overflow="fold", no_wrap=whole)
+        least += (max(widest, len(column)) if whole else _NEVER_WRAPPED) + 2
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
-    Console().print(table)
+    # On a terminal that is too narrow the lines break; cut off, a number would be another one.
+    console = Console()
+    console.print(table, width=max(console.width, least), crop=False, soft_wrap=True)
 
 
 def plain_lines(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

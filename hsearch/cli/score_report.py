@@ -11,18 +11,11 @@ from hsearch.cli.counting import counting
 from hsearch.cli.output import print_table
 from hsearch.errors import ConfigError
 from hsearch.evaluation.protocols import Spread, separated
+from hsearch.evaluation.scores import check_points
 from hsearch.evaluation.scoring import Embedded, ScoreOptions, join, protocol_of, score
 from hsearch.files import write_whole
-from hsearch.results import Metrics
+from hsearch.results import ALL_LEVEL_METRICS, Metrics, level_prefix
 from hsearch.words import metric_title, plural
-
-_TITLES = {  # of what only an evaluation knows, or has a whole column for
-    "h_violations": "violations",
-    "knn_accuracy": "k-NN",
-    "linear_accuracy": "linear",
-    "nmi": "NMI",
-}
-_ALL_LEVELS = "h_"
 
 
 def report(
@@ -32,7 +25,7 @@ def report(
     as_json: bool,
     out: Path | None,
 ) -> None:
-    """Scores the models and tells what came of it.
+    """Says what is scored, scores it, and tells what came of it.
 
     Args:
         scored: What they are, for the JSON.
@@ -41,17 +34,23 @@ def report(
         as_json: Print JSON instead of tables.
         out: Where to write the JSON as well.
     """
+    for model in models:
+        check_points(model.embeddings, model.geometry, model.curvature)
+    if not as_json:
+        click.echo(f"{_title(scored)}\n{_protocol_words(models[0])}")
     with counting("scoring") as progress:
         each = [score(model, options, progress) for model in models]
         joined = score(join(models), options, progress) if len(models) > 1 else None
-    page = json.dumps(_facts(scored, models, options) | _numbers(each, joined), indent=2)
+    page = json.dumps(
+        _facts(scored, models, options) | _numbers(each, joined), indent=2, allow_nan=False
+    )
     if as_json:
         click.echo(page)
     else:
-        click.echo(f"{_title(scored)}\n{_protocol_words(models[0])}")
         _print_tables(each, joined, models[0].level_names)
     if out is not None:
         _write(out, page)
+        click.echo(f"hsearch: note: the scores are in {out}", err=True)
 
 
 def _write(path: Path, page: str) -> None:
@@ -98,7 +97,7 @@ def _protocol_words(model: Embedded) -> str:
     if protocol.kind == "query/gallery":
         words += f": {protocol.queries} query {plural(protocol.gallery, 'image')}"
     if protocol.queries_without_match:
-        words += f"; {protocol.queries_without_match} of the queries have no match"
+        words += f"; {protocol.queries_without_match} queries have no match at the finest level"
     return words
 
 
@@ -110,18 +109,25 @@ def _print_tables(each: list[Metrics], joined: Metrics | None, level_names: Sequ
 
 
 def _print_scores(metrics: Metrics, level_names: Sequence[str]) -> None:
-    """Prints the metrics of one model: a row per level, and below those over all levels."""
-    names = [name for name in metrics if "/" not in name and not name.startswith(_ALL_LEVELS)]
+    """Prints the metrics of one model: a row per metric, a column per level and one for all."""
+    names = [name for name in metrics if "/" not in name and name not in ALL_LEVEL_METRICS]
+    several = len(level_names) > 1
     rows = [
-        [level, *(f"{metrics[prefix + name]:.4f}" for name in names)]
-        for level, prefix in zip(level_names, _prefixes(level_names), strict=True)
+        [
+            metric_title(name),
+            *(f"{metrics[prefix + name]:.4f}" for prefix in _prefixes(level_names)),
+        ]
+        for name in names
     ]
-    print_table(["level", *map(_title_of, names)], rows)
-    overall = [name for name in metrics if name.startswith(_ALL_LEVELS)]
-    if len(level_names) > 1:
-        click.echo()
-        columns = ["levels", *map(_title_of, overall)]
-        print_table(columns, [["all", *(f"{metrics[name]:.4f}" for name in overall)]])
+    columns = ["metric", *level_names]
+    if several:
+        columns.append("all levels")
+        rows = [[*row, ""] for row in rows]
+        rows += [
+            [metric_title(name), *("" for _ in level_names), f"{metrics[name]:.4f}"]
+            for name in ALL_LEVEL_METRICS
+        ]
+    print_table(columns, rows)
 
 
 def _print_fold_scores(
@@ -134,7 +140,7 @@ def _print_fold_scores(
         names = [name for name in separated if _prefix(name) == prefix]
         rows += [[level, *_row(name, separated, concatenated)] for name in names]
     if len(level_names) > 1:
-        names = [name for name in separated if name.startswith(_ALL_LEVELS)]
+        names = [name for name in separated if name in ALL_LEVEL_METRICS]
         rows += [["all", *_row(name, separated, concatenated)] for name in names]
     print_table(["level", "metric", "separated", "concatenated"], rows)
 
@@ -142,7 +148,7 @@ def _print_fold_scores(
 def _row(name: str, separated: Mapping[str, Spread], concatenated: Metrics) -> list[str]:
     spread = separated[name]
     return [
-        _title_of(name.rpartition("/")[2]),
+        metric_title(name.rpartition("/")[2]),
         f"{spread.mean:.4f} +- {spread.std or 0.0:.4f}",
         f"{concatenated[name]:.4f}",
     ]
@@ -150,14 +156,10 @@ def _row(name: str, separated: Mapping[str, Spread], concatenated: Metrics) -> l
 
 def _prefixes(level_names: Sequence[str]) -> list[str]:
     """What the metrics of each level begin with, coarsest first."""
-    return [*(f"level_{level}/" for level in range(len(level_names) - 1)), ""]
+    return [level_prefix(level, len(level_names)) for level in range(len(level_names))]
 
 
 def _prefix(name: str) -> str | None:
     """What the name of a metric of one level begins with; None for one over all levels."""
     level, slash, _ = name.rpartition("/")
-    return None if name.startswith(_ALL_LEVELS) else level + slash
-
-
-def _title_of(name: str) -> str:
-    return _TITLES.get(name) or metric_title(name)
+    return None if name in ALL_LEVEL_METRICS else level + slash

@@ -10,6 +10,7 @@ References:
 """
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 
 from hsearch.errors import ConfigError, DatasetError
@@ -34,6 +35,7 @@ def knn_accuracy(
     k: int = 20,
     geometry: Geometry = "sphere",
     curvature: float = 0.0,
+    memory_budget: int = MEMORY_BUDGET,
 ) -> float:
     """Returns the share, in 0..1, of test images that their k nearest train images vote right.
 
@@ -49,6 +51,7 @@ def knn_accuracy(
         k: 1..N; 20 is usual.
         geometry: `sphere` (euclidean distance) or `poincare`.
         curvature: Of the ball, > 0; unused on the sphere.
+        memory_budget: Bytes that the search may take at a time.
 
     Raises:
         DatasetError: Lengths differ, or a test image's class has no train image.
@@ -67,7 +70,13 @@ def knn_accuracy(
             f"`k` must lie in 1..{len(train_ids)}, the number of train images, but got {k}."
         )
     neighbors = nearest_neighbors(
-        test, train, k, exclude_self=False, geometry=geometry, curvature=curvature
+        test,
+        train,
+        k,
+        exclude_self=False,
+        geometry=geometry,
+        curvature=curvature,
+        memory_budget=memory_budget,
     )
     weights = _vote_weights(test, train, neighbors, geometry, curvature)
     classes = train_ids[neighbors]
@@ -90,7 +99,9 @@ def linear_accuracy(
 ) -> float:
     """Returns the top-1 accuracy, in 0..1, of a linear classifier on frozen embeddings.
 
-    Points of the ball are taken to the tangent space at the origin first.
+    Points of the ball are taken to the tangent space at the origin first. Every dimension is
+    shifted and scaled to mean 0 and standard deviation 1 over the train images, so that the penalty
+    means the same for embeddings of any scale.
 
     Args:
         train: (N, D) floats, NumPy or torch.
@@ -110,6 +121,9 @@ def linear_accuracy(
     train_ids, test_ids = _class_ids(train, train_labels, test, test_labels)
     features = tangent_vectors(train, geometry=geometry, curvature=curvature)
     probes = tangent_vectors(test, geometry=geometry, curvature=curvature)
+    spread = features.std(dim=0, correction=0)
+    mean, spread = features.mean(dim=0), torch.where(spread > 0, spread, 1.0)
+    features, probes = (features - mean) / spread, (probes - mean) / spread
     weights, bias = fit_linear(features, train_ids, l2=l2, memory_budget=memory_budget)
     predicted = predict_linear(probes, weights, bias, memory_budget=memory_budget)
     return float((predicted == test_ids).mean())

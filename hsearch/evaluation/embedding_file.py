@@ -60,10 +60,15 @@ def _check(
     similarity: Similarity,
 ) -> None:
     finite = np.isfinite(rows).all(axis=1)
-    rules = [(finite, "be finite numbers"), (norms < _LARGEST_NORM, f"be < {_LARGEST_NORM:g} long")]
+    rules = [
+        (finite, "be finite numbers", "is not"),
+        (norms < _LARGEST_NORM, f"be shorter than {_LARGEST_NORM:g}", "is not"),
+    ]
     if similarity == "cosine":
-        rules.append((norms > 0, "not be zero, which has no direction (--geometry cosine)"))
-    for good, rule in rules:
+        rules.append((norms > 0, "not be zero, which has no direction (--geometry cosine)", "is"))
+    for good, rule, wrong in rules:
         if not good.all():
             first = start + int(np.argmin(good))
-            raise DatasetError(f"Embeddings must {rule}, but row {first} of {path} is otherwise.")
+            raise DatasetError(
+                f"Embeddings must {rule}, but row {first} of {path} {wrong} (rows count from 0)."
+            )

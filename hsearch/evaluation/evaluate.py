@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import get_args
 
 import numpy as np
 import torch
@@ -9,17 +10,20 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 import hsearch.distributed as distributed
+from hsearch.errors import ConfigError
 from hsearch.evaluation.hierarchical import HierarchicalScores
-from hsearch.evaluation.metrics import RECALL_AT, ranks_of_hits
+from hsearch.evaluation.metrics import ranks_of_hits
 from hsearch.evaluation.neighbors import FAISS_LARGEST_K, MEMORY_BUDGET, neighbor_blocks
 from hsearch.evaluation.query_scores import Average, QueryScores
 from hsearch.evaluation.rankings import Rankings
-from hsearch.evaluation.scores import Points
+from hsearch.evaluation.scores import Points, check_points
 from hsearch.evaluation.task import BoolArray, IntArray, RetrievalTask
 from hsearch.geometry import Geometry
-from hsearch.results import Metrics
+from hsearch.results import RECALL_AT, Metrics
 
 Progress = Callable[[int, int], None]
+
+LARGEST_ALPHA = 100  # far beyond any use, and far from where its powers vanish
 
 
 def retrieval_metrics(
@@ -54,7 +58,7 @@ def retrieval_metrics(
         recall_at: The k of recall_at_k.
         whole_list: Whether to rank the whole gallery for every query, for `ap` and `asi` of every
             level and the metrics over all levels, whose names begin with `h_`.
-        alpha: Exponent of H-AP's relevance, > 0; above 1 it favours the fine level.
+        alpha: Exponent of H-AP's relevance, in (0, 100]; above 1 it favours the fine level.
         average: Over `queries`, or over the means of `classes` (labels of each level; of the
             finest for the metrics over all levels).
         sharded: Whether every rank of the process group calls this with the same arguments; each
@@ -69,33 +73,39 @@ def retrieval_metrics(
     Raises:
         DatasetError: No query has a relevant image, or lengths differ.
         DivergedError: An embedding is not finite.
-        ConfigError: An embedding lies outside of the ball.
+        ConfigError: An embedding lies outside of the ball, or an argument out of its range.
     """
+    _check_request(recall_at, alpha, average)
+    check_points(embeddings, geometry, curvature)
     task = RetrievalTask.of(labels, len(embeddings), queries, gallery)
     scores = QueryScores(task, recall_at, whole_list=whole_list)
     share = (distributed.rank(), distributed.world_size()) if sharded else (0, 1)
     deepest = max(int(scores.relevant.max()), *recall_at, 1) + 1
     if whole_list or deepest >= FAISS_LARGEST_K:
-        # Every thread works on a tile of its own.
-        threads = torch.get_num_threads() if _on_cpu(embeddings) else 1
         rankings = Rankings(
             embeddings,
             task,
             geometry=geometry,
             curvature=curvature,
-            memory_budget=memory_budget // threads,
+            memory_budget=memory_budget,
+            workers=torch.get_num_threads() if _on_cpu(embeddings) else 1,
+            ranks=share[1],
         )
         _score_rankings(scores, rankings, share, alpha, progress)
     else:
         part = np.array_split(np.arange(len(task.query_rows)), share[1])[share[0]]
-        blocks = neighbor_blocks(
-            embeddings[task.query_rows[part]],
-            embeddings[task.gallery_rows],
-            min(deepest - 1, len(task.gallery_rows)),
-            own=task.own[part],
-            geometry=geometry,
-            curvature=curvature,
-            memory_budget=memory_budget,
+        blocks = (
+            ()
+            if not part.size
+            else neighbor_blocks(
+                embeddings[task.query_rows[part]],
+                embeddings[task.gallery_rows],
+                min(deepest - 1, len(task.gallery_rows)),
+                own=task.own[part],
+                geometry=geometry,
+                curvature=curvature,
+                memory_budget=memory_budget,
+            )
         )
         _score_lists(scores, part, blocks, progress)
     if sharded:
@@ -147,32 +157,38 @@ def _score_rankings(
                 scores.put(block.queries, values)
 
     tiles = rankings.tiles()[share[0] :: share[1]]
-    done = 0
-    for tile, _ in zip(
-        tiles, _each(score, tiles, on_cpu=rankings.device.type == "cpu"), strict=True
-    ):
-        done += tile.stop - tile.start
+    ends = np.cumsum([tile.stop - tile.start for tile in tiles])
+    for done, _ in zip(ends, _each(score, tiles, rankings.workers), strict=True):
         if progress:
-            progress(done, sum(tile.stop - tile.start for tile in tiles))
+            progress(int(done), int(ends[-1]))
 
 
-def _each(work: Callable[[slice], None], tiles: Sequence[slice], *, on_cpu: bool) -> Iterator[None]:
-    """Works on all tiles: on the CPU each in one thread, as many at a time as torch has threads.
+def _each(work: Callable[[slice], None], tiles: Sequence[slice], workers: int) -> Iterator[None]:
+    """Works on all tiles, on several at a time each with one thread of its own.
 
     Threads that share nothing waste no time in waiting for each other at every operation, and the
     result does not depend on their number.
     """
-    threads = torch.get_num_threads()
-    if not on_cpu or threads == 1:
+    if workers == 1:
         yield from map(work, tiles)
         return
-    torch.set_num_threads(1)
-    pool = ThreadPoolExecutor(threads)
+    threads = torch.get_num_threads()
+    pool = ThreadPoolExecutor(workers)
     try:
+        torch.set_num_threads(1)
         yield from pool.map(work, tiles)
     finally:
-        pool.shutdown(cancel_futures=True)
         torch.set_num_threads(threads)
+        pool.shutdown(cancel_futures=True)
+
+
+def _check_request(recall_at: Sequence[int], alpha: float, average: Average) -> None:
+    if not all(k >= 1 for k in recall_at):
+        raise ConfigError(f"`recall_at` must be numbers from 1, but got {list(recall_at)}.")
+    if not 0 < alpha <= LARGEST_ALPHA:
+        raise ConfigError(f"`alpha` must lie in (0, {LARGEST_ALPHA}], but got {alpha}.")
+    if average not in get_args(Average):
+        raise ConfigError(f"`average` must be queries or classes, but got '{average}'.")
 
 
 def _on_cpu(points: Points) -> bool:

@@ -34,8 +34,6 @@ from torch import Tensor
 from hsearch.evaluation.metrics import harmonic_differences
 from hsearch.hierarchy import level_relevance
 
-H_NAMES = ("h_ap", "h_ap_map", "h_asi", "h_ndcg", "h_violations")
-
 
 class HierarchicalScores:
     """Scores any block of queries.
@@ -66,7 +64,7 @@ class HierarchicalScores:
         self._levels = torch.arange(1, counts.shape[1], device=device)
 
     def scores(self, queries: Tensor, ranks: Tensor, levels: Tensor) -> dict[str, Tensor]:
-        """Returns (q,) float64 of every metric of H_NAMES.
+        """Returns (q,) float64 of every metric of ALL_LEVEL_METRICS.
 
         Args:
             queries: (q,) numbers of the queries.

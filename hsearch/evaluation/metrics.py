@@ -25,15 +25,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-RECALL_AT = (1, 2, 4, 8)
-
-
-def level_metric_names(recall_at: Sequence[int], *, whole_list: bool) -> list[str]:
-    """Returns the names of what `level_scores` computes, in the order in which they are shown."""
-    recalls = [f"recall_at_{k}" for k in recall_at]
-    whole = ["ap", "asi"] if whole_list else []
-    return ["map_at_r", "r_precision", "precision_at_1", *recalls, *whole]
-
 
 def level_scores(
     ranks: Tensor, relevant: Tensor, recall_at: Sequence[int], *, whole_list: bool

@@ -3,7 +3,8 @@
 On the sphere neighbours are ordered by the euclidean distance of the vectors as given, in the ball
 by the Poincare distance. Lists shorter than FAISS_LARGEST_K come from faiss (float32, on a GPU if
 faiss has one); longer lists, the ball, and lists whose end cuts through items at equal distance
-come from the keys of scores.py. Items at equal distance are listed by ascending index.
+come from scores.py. Items at equal distance are listed by ascending index; what differs by less
+than the rounding of float32 may come in another order than in a whole ranking.
 """
 
 import functools
@@ -16,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from hsearch.errors import ConfigError
-from hsearch.evaluation.scores import TILE, Points, Scores, as_float32, check_points, sortable_keys
+from hsearch.evaluation.scores import TILE, Points, Scores, centred, check_points, sortable_keys
 from hsearch.geometry import Geometry
 
 IntArray = NDArray[np.int64]
@@ -37,6 +38,7 @@ def nearest_neighbors(
     exclude_self: bool,
     geometry: Geometry = "sphere",
     curvature: float = 0.0,
+    memory_budget: int = MEMORY_BUDGET,
 ) -> IntArray:
     """Returns (Q, k): the indices of each query's nearest references, nearest first.
 
@@ -47,12 +49,19 @@ def nearest_neighbors(
         exclude_self: Query i is reference i (Q = N) and is no neighbour of its own.
         geometry: `sphere` or `poincare`.
         curvature: Of the ball, > 0; unused on the sphere.
+        memory_budget: Bytes that a block may take, beside copies of the points themselves.
     """
     own = np.arange(len(queries)) if exclude_self else None
     if k > len(references) - exclude_self:
         raise ValueError(f"There are fewer than `k` = {k} neighbours to find.")
     blocks = neighbor_blocks(
-        queries, references, k, own=own, geometry=geometry, curvature=curvature
+        queries,
+        references,
+        k,
+        own=own,
+        geometry=geometry,
+        curvature=curvature,
+        memory_budget=memory_budget,
     )
     return np.concatenate([indices for _, indices in blocks])
 
@@ -107,7 +116,7 @@ def kmeans_assignments(points: Points, num_clusters: int, *, seed: int) -> IntAr
     if not 1 <= num_clusters <= len(points):
         raise ValueError(f"`num_clusters` must lie in 1..{len(points)}, but got {num_clusters}.")
     check_points(points, "sphere", 0.0)
-    faiss, vectors = _faiss(), as_float32(points)
+    faiss, vectors = _faiss(), centred(points, points)[0].cpu().numpy()
     faiss.omp_set_num_threads(torch.get_num_threads())
     clustering = faiss.Kmeans(
         vectors.shape[1],
@@ -154,7 +163,7 @@ def _blocks(
 
 def _faiss_search(queries: Points, references: Points, length: int) -> _Search:
     faiss = _faiss()
-    vectors, targets = as_float32(queries), as_float32(references)
+    vectors, targets = (side.cpu().numpy() for side in centred(queries, references))
     index = faiss.IndexFlatL2(targets.shape[1])
     if faiss.get_num_gpus():
         resources = faiss.StandardGpuResources()

@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import hsearch.distributed as distributed
-from hsearch.evaluation.hierarchical import H_NAMES
-from hsearch.evaluation.metrics import level_metric_names, level_scores
+from hsearch.evaluation.metrics import level_scores
 from hsearch.evaluation.task import IntArray, RetrievalTask
-from hsearch.results import Metrics
+from hsearch.results import ALL_LEVEL_METRICS, Metrics, level_prefix, metric_names
 
 Average = Literal["queries", "classes"]
 
@@ -32,17 +31,14 @@ class QueryScores:
     def __init__(self, task: RetrievalTask, recall_at: Sequence[int], *, whole_list: bool) -> None:
         self.task, self.relevant = task, task.relevant()
         self.recall_at, self.whole_list = tuple(recall_at), whole_list
-        level_names = level_metric_names(recall_at, whole_list=whole_list)
-        names = level_names + (list(H_NAMES) if whole_list else [])
-        for level in reversed(range(task.num_levels - 1)):
-            names += [f"level_{level}/{name}" for name in level_names]
+        names = metric_names(task.num_levels, recall_at, whole_list=whole_list)
         self._values = {name: np.zeros(len(task.query_rows)) for name in names}
 
     def score_level(self, level: int, rows: slice | IntArray, ranks: Tensor) -> None:
         """Scores the queries of `rows` at one level by the ranks (q, W) of its images."""
         relevant = torch.from_numpy(self.relevant[rows, level]).to(ranks.device)
         values = level_scores(ranks, relevant, self.recall_at, whole_list=self.whole_list)
-        self.put(rows, values, "" if level == self.task.num_levels - 1 else f"level_{level}/")
+        self.put(rows, values, level_prefix(level, self.task.num_levels))
 
     def put(self, rows: slice | IntArray, values: dict[str, Tensor], prefix: str = "") -> None:
         """Sets scores (q,) of the queries of `rows`."""
@@ -58,14 +54,15 @@ class QueryScores:
 
     def means(self, average: Average) -> Metrics:
         """Returns each metric's mean over the queries to which it applies; 0 if there are none."""
-        counts = self.task.level_counts()
-        can_break = (counts > 0).sum(axis=1) > 1
+        levels = {level_prefix(n, self.task.num_levels): n for n in range(self.task.num_levels)}
+        can_break = (self.task.level_counts() > 0).sum(axis=1) > 1
         means = {}
         for name, values in self._values.items():
-            level = int(name.split("/")[0].removeprefix("level_")) if "/" in name else -1
-            relevant = self.relevant[:, 0 if name in H_NAMES else level] > 0
-            counted = relevant & can_break if name == "h_violations" else relevant
-            classes = self.task.query_paths[counted, level]
+            prefix = name[: name.find("/") + 1]
+            counted = self.relevant[:, 0 if name in ALL_LEVEL_METRICS else levels[prefix]] > 0
+            if name == "h_violations":
+                counted &= can_break
+            classes = self.task.query_paths[counted, levels[prefix]]
             means[name] = _mean(values[counted], classes if average == "classes" else None)
         return means
 

@@ -51,13 +51,20 @@ class Rankings:
         task: Queries and gallery among the n images.
         geometry: `sphere` or `poincare`.
         curvature: Of the ball, > 0; unused on the sphere.
-        memory_budget: Bytes that a tile and its blocks may take, beside copies of the points.
+        memory_budget: Bytes that the tiles at work may take, beside copies of the points.
+        workers: How many tiles are wanted at a time; they share the memory.
+        ranks: How many processes share the tiles.
+
+    Attributes:
+        workers: How many tiles may be at work at a time within the memory.
 
     Raises:
         DivergedError: A point is not finite.
         ConfigError: A point lies outside of the ball.
         DatasetError: More images or levels than the keys can hold.
     """
+
+    workers: int
 
     def __init__(
         self,
@@ -67,6 +74,8 @@ class Rankings:
         geometry: Geometry,
         curvature: float,
         memory_budget: int,
+        workers: int,
+        ranks: int,
     ) -> None:
         size = len(task.gallery_rows)
         if size > MOST_REFERENCES or task.num_levels > MOST_LEVELS:
@@ -74,8 +83,8 @@ class Rankings:
                 f"A ranking may have up to {MOST_REFERENCES:,} images and {MOST_LEVELS} levels, "
                 f"but got {size:,} images and {task.num_levels} levels."
             )
-        # The last key is the first to sort by; parents' numbers ascend with their children's.
-        self._order = np.lexsort((task.own >= 0, task.query_paths[:, -1]))
+        self._order = np.lexsort((task.own >= 0, task.query_paths[:, 0]))  # by label, then own
+        # Numbers of labels ascend with their parents'.
         arrangement = np.argsort(task.gallery_paths[:, -1], kind="stable")
         place = np.empty(size, dtype=np.int64)
         place[arrangement] = np.arange(size)
@@ -92,18 +101,25 @@ class Rankings:
         self._paths = torch.from_numpy(paths).to(self.device)
         self._gallery_paths = torch.from_numpy(gallery_paths).to(self.device)
         self._codes = torch.from_numpy(arrangement << LEVEL_BITS).to(self.device)
-        self._tile_rows, self._block_rows = self._sizes(memory_budget)
+        self._plan(memory_budget, workers, ranks)
 
-    def _sizes(self, memory_budget: int) -> tuple[int, int]:
-        """Returns how many queries a tile and a block of it may have."""
+    def _plan(self, memory_budget: int, workers: int, ranks: int) -> None:
+        """Decides how many tiles are at work, and how many queries a tile and a block have."""
         gallery, levels = self._gallery_paths.shape
         relatives = int((self._end - self._begin).max())
-        tile = memory_budget // 2 // (self._scores.bytes_per_pair * gallery)
-        block = memory_budget // 2 // (40 * gallery + 8 * (16 + 8 * levels) * relatives)
-        if self.device.type == "cpu":
-            block = min(block, CACHE // (8 * gallery))
-        tile = int(np.clip(tile // ROWS * ROWS, ROWS, TILE))
-        return tile, int(np.clip(block, 1, tile))
+        of_tile = self._scores.bytes_per_pair * gallery
+        of_block = 40 * gallery + 8 * (16 + 8 * levels) * relatives
+        self.workers = int(np.clip(memory_budget // (ROWS * of_tile + of_block), 1, workers))
+        half = memory_budget // self.workers // 2
+        share = -(-len(self._order) // (workers * ranks))
+        tile = min(half // of_tile, -(-share // ROWS) * ROWS)
+        self._tile_rows = int(np.clip(tile // ROWS * ROWS, ROWS, TILE))
+        block = min(half // of_block, CACHE // (8 * gallery)) if self._on_cpu else half // of_block
+        self._block_rows = int(np.clip(block, 1, self._tile_rows))
+
+    @property
+    def _on_cpu(self) -> bool:
+        return self.device.type == "cpu"
 
     @property
     def device(self) -> torch.device:

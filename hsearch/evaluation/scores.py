@@ -1,7 +1,8 @@
 """How near references are to queries: float32 scores and the integer keys that order them.
 
 A score is smaller the nearer a reference is, for one query. On the sphere it is |y|^2 / 2 - <x, y>,
-which orders as the euclidean distance of the vectors as given. In the ball of curvature -c it is
+which orders as the euclidean distance, after the references' mean is taken from all vectors: what
+they have in common would drown their differences in float32. In the ball of curvature -c it is
 |x - y|^2 / (1 - c |y|^2), which orders as the Poincare distance arcosh(1 + t) / sqrt(c) with
 t = 2 c |x - y|^2 / ((1 - c |x|^2) (1 - c |y|^2)); it is the product of (x, |x|^2, 1) and
 (-2 y, 1, |y|^2) / (1 - c |y|^2), computed in float64 and then rounded.
@@ -10,18 +11,19 @@ A key is unique in its row: the score first, then the index of the reference, so
 are always ordered by index.
 """
 
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from hsearch.errors import ConfigError, DivergedError
+from hsearch.errors import ConfigError, DatasetError, DivergedError
 from hsearch.geometry import Geometry
 
 Points = NDArray[Any] | Tensor
 
+MEAN_BITS = 8
 TILE = 240  # queries of one product: few enough that its result stays in the processor's cache
 ROWS = 48
 """Both sides of a product are filled up to a multiple of this: at the edges of a matrix, sums may
@@ -48,8 +50,10 @@ class Scores:
         for points in (queries, references):
             check_points(points, geometry, curvature)
         self._in_ball = geometry == "poincare"
-        dtype = torch.float64 if self._in_ball else torch.float32
-        left, right = _tensor(queries, dtype), _tensor(references, dtype)
+        if self._in_ball:
+            left, right = (_tensor(points).double() for points in (queries, references))
+        else:
+            left, right = centred(queries, references)
         squares = right.square().sum(dim=1, keepdim=True)
         if self._in_ball:
             own_squares = left.square().sum(dim=1, keepdim=True)
@@ -104,11 +108,30 @@ def sort_rows(keys: Tensor) -> Tensor:
     return keys.sort(dim=1).values
 
 
+def centred(queries: Points, references: Points) -> tuple[Tensor, Tensor]:
+    """Returns both, float32, with about the references' mean taken off: distances stay the same.
+
+    The mean is rounded to 8 bits, so that differences and products of vectors of few bits, such as
+    small integers, are exact and equal distances stay equal.
+    """
+    left, right = _tensor(queries), _tensor(references)
+    mean = right.mean(dim=0, dtype=torch.float64)
+    exponent = torch.frexp(mean.abs().max()).exponent - MEAN_BITS
+    mean = torch.ldexp(torch.ldexp(mean, -exponent).round(), exponent)
+    return (left - mean.to(left.dtype)).float(), (right - mean.to(right.dtype)).float()
+
+
 def check_points(points: Points, geometry: Geometry, curvature: float) -> None:
-    """Refuses points that are not finite or outside of the ball."""
-    vectors = as_float32(points)
+    """Refuses what is no list of points, not finite, or outside of the ball."""
+    if geometry not in get_args(Geometry):
+        raise ConfigError(f"`geometry` must be sphere or poincare, but got '{geometry}'.")
+    vectors = points.detach().cpu().numpy() if isinstance(points, Tensor) else np.asarray(points)
+    if vectors.ndim != 2 or not vectors.size:
+        raise DatasetError(
+            f"Embeddings must be a table of one row per image, but got shape {vectors.shape}."
+        )
     with np.errstate(over="ignore", invalid="ignore"):
-        squares = np.einsum("nd,nd->n", vectors, vectors)
+        squares = np.einsum("nd,nd->n", vectors, vectors, dtype=np.float64, casting="unsafe")
     # A squared distance is at most four times the largest square: it must not overflow either.
     bad = np.flatnonzero(~(squares < np.finfo(np.float32).max / 4))
     if bad.size:
@@ -126,17 +149,14 @@ def check_points(points: Points, geometry: Geometry, curvature: float) -> None:
         )
 
 
-def as_float32(points: Points) -> NDArray[np.float32]:
-    """Returns (N, D) float32 in memory of the CPU, without a copy where that is possible."""
+def _tensor(points: Points) -> Tensor:
+    """Returns (N, D) float32 or float64 on the points' device, not to be written to."""
     if isinstance(points, Tensor):
-        points = points.detach().float().cpu().numpy()
-    return np.ascontiguousarray(points, dtype=np.float32)
-
-
-def _tensor(points: Points, dtype: torch.dtype) -> Tensor:
-    if isinstance(points, Tensor):
-        return points.detach().to(dtype)
-    return torch.from_numpy(np.array(points)).to(dtype)
+        points = points.detach()
+        return points if points.dtype in (torch.float32, torch.float64) else points.float()
+    array = np.asarray(points)
+    dtype = np.float64 if array.dtype.itemsize >= 8 else np.float32
+    return torch.from_numpy(np.array(array, dtype=dtype))
 
 
 def _filled(points: Tensor) -> Tensor:

@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 from hsearch.evaluation.classification import halves, knn_accuracy, linear_accuracy
 from hsearch.evaluation.clustering import nmi
 from hsearch.evaluation.evaluate import Progress, retrieval_metrics
-from hsearch.evaluation.metrics import RECALL_AT
 from hsearch.evaluation.neighbors import MEMORY_BUDGET
 from hsearch.evaluation.protocols import concatenated
 from hsearch.evaluation.task import BoolArray, IntArray, RetrievalTask
 from hsearch.geometry import Geometry
-from hsearch.results import Metrics
+from hsearch.results import RECALL_AT, Metrics, level_prefix
 
 Similarity = Literal["cosine", "euclidean", "poincare"]
 
@@ -105,7 +104,7 @@ def score(embedded: Embedded, options: ScoreOptions, progress: Progress | None =
     )
     num_levels = embedded.labels.shape[1]
     for level, labels in enumerate(embedded.labels.T):
-        prefix = "" if level == num_levels - 1 else f"level_{level}/"
+        prefix = level_prefix(level, num_levels)
         if options.classify:
             accuracies = _accuracies(embedded, labels, options.memory_budget)
             metrics |= {prefix + name: value for name, value in accuracies.items()}
@@ -130,7 +129,9 @@ def _accuracies(embedded: Embedded, labels: IntArray, memory_budget: int) -> Met
     geometry, curvature = embedded.geometry, embedded.curvature
     k = min(NEIGHBORS, int(learnt.sum()))
     return {
-        "knn_accuracy": knn_accuracy(*sides, k=k, geometry=geometry, curvature=curvature),
+        "knn_accuracy": knn_accuracy(
+            *sides, k=k, geometry=geometry, curvature=curvature, memory_budget=memory_budget
+        ),
         "linear_accuracy": linear_accuracy(
             *sides, geometry=geometry, curvature=curvature, memory_budget=memory_budget
         ),

@@ -62,8 +62,9 @@ class RetrievalTask:
         )
         if not task.relevant()[:, -1].any():
             raise DatasetError(
-                f"Retrieval needs at least one query whose label occurs among the other images, "
-                f"but none of {len(query_rows)} has one; give classes of two or more images."
+                f"Retrieval needs at least one query whose finest label occurs among the other "
+                f"images, but none of {len(query_rows)} has one; give classes of two or more "
+                "images, or leave that level out."
             )
         return task
 

@@ -10,7 +10,7 @@ from hsearch.errors import ConfigError, did_you_mean
 from hsearch.folds import Splits
 from hsearch.methods import check_knobs, check_ranges, knobs_of, load_method
 from hsearch.recipes import load_recipe, recipe_knobs
-from hsearch.results import metric_names
+from hsearch.results import level_prefix, metric_names
 from hsearch.spec import (
     BatchSpec,
     FoldJob,
@@ -111,11 +111,20 @@ def _check_task(method: str, data: str) -> None:
 
 def _check_objective(objective: str, data: str, num_levels: int) -> None:
     names = metric_names(num_levels)
-    if objective not in names:
-        raise ConfigError(
-            f"Unknown objective '{objective}' for '{data}' with {plural(num_levels, 'level')}; "
-            f"{did_you_mean(objective, names)}"
+    if objective in names:
+        return
+    near = difflib.get_close_matches(objective.removeprefix(f"level_{num_levels - 1}/"), names, n=1)
+    hint = f"did you mean '{near[0]}'? " if near else ""
+    coarser = ""
+    if num_levels > 1:
+        before = " or ".join(
+            f"`{level_prefix(level, num_levels)}`" for level in range(num_levels - 1)
         )
+        coarser = f"; before all but the h_ ones also {before} for a coarser level"
+    raise ConfigError(
+        f"Unknown objective '{objective}' for '{data}' with {plural(num_levels, 'level')}; {hint}"
+        f"valid names: {', '.join(name for name in names if '/' not in name)}{coarser}."
+    )
 
 
 def _with_absolute_weights(model: ModelSpec) -> ModelSpec:

@@ -1,7 +1,6 @@
 """Scoring trained runs on their validation classes or on the test classes."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -10,8 +9,7 @@ import numpy as np
 from hsearch.data.pixels import open_pixels
 from hsearch.data.splits import store_splits
 from hsearch.errors import ConfigError
-from hsearch.evaluation.scoring import Embedded, ScoreOptions, score
-from hsearch.results import Metrics
+from hsearch.evaluation.scoring import Embedded
 from hsearch.spec import FoldJob
 from hsearch.training.checkpoint import load_checkpoint
 from hsearch.training.embedding import embed_rows
@@ -20,25 +18,6 @@ from hsearch.training.setup import build_step, open_job_store, pick_device
 
 Part = Literal["validation", "test"]
 Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True)
-class RunScore:
-    """Metrics of a run at every level; `level_names` are the data set's, coarsest first."""
-
-    metrics: Metrics
-    level_names: tuple[str, ...]
-
-
-def score_run(path: Path, part: Part) -> RunScore:
-    """Returns all metrics of a run's best network, at every level of the labels.
-
-    Args:
-        path: A folder that `hsearch train` has written.
-        part: The validation classes of the run's fold, or the test classes.
-    """
-    embedded = embed_run(path, part)
-    return RunScore(score(embedded, ScoreOptions()), embedded.level_names)
 
 
 def embed_runs(

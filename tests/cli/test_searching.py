@@ -82,8 +82,8 @@ def test_the_objective_is_called_by_its_name_also_while_a_fold_runs(capsys):
         progress.trial(made_trial(7, [0.412]))
         progress.epoch(7, 1, epoch(2).model_copy(update={"validation": {"h_violations": 0.25}}))
         (running,) = progress._running()
-    assert "trial 7  fold 0  1 - h_violations 0.4120" in capsys.readouterr().out
-    assert running.plain.endswith("1 - h_violations 0.7500")
+    assert "trial 7  fold 0  1 - violations 0.4120" in capsys.readouterr().out
+    assert running.plain.endswith("1 - violations 0.7500")
 
 
 def test_the_best_of_an_earlier_session_still_counts(capsys):

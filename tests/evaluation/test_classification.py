@@ -131,7 +131,11 @@ def test_the_linear_fit_is_that_of_sklearn(l2, seed):
     np.testing.assert_allclose(weights.T, peer.coef_, rtol=0, atol=bound)
     shift = peer.intercept_.mean() - float(bias.mean())
     np.testing.assert_allclose(bias + shift, peer.intercept_, rtol=0, atol=bound)
-    assert linear_accuracy(*split(x, labels, train), l2=l2) == peer.score(x[~train], labels[~train])
+    scaled = (x - x[train].mean(axis=0)) / x[train].std(axis=0)
+    peer.fit(scaled[train], labels[train])
+    expected = peer.score(scaled[~train], labels[~train])
+    assert linear_accuracy(*split(x, labels, train), l2=l2) == expected
+    assert linear_accuracy(*split(1e-3 * x + 5.0, labels, train), l2=l2) == expected
 
 
 def test_the_linear_fit_ends_where_the_gradient_of_a_loop_is_zero():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
 
 from hsearch import distributed
-from hsearch.errors import DatasetError, DivergedError
+from hsearch.errors import ConfigError, DatasetError, DivergedError
 from hsearch.evaluation.evaluate import retrieval_metrics
 from tests import golden_files
 from tests.evaluation import oracles
@@ -288,7 +288,7 @@ def test_hierarchical_ap_is_the_mean_ap_of_the_levels_and_ap_with_one_level(seed
 
 
 def test_a_label_stands_for_its_whole_path():
-    embeddings = np.array([[0.0], [0.1], [0.2], [5.0], [5.1]], dtype=np.float32)
+    embeddings = np.array([[0.0], [0.1], [0.25], [5.0], [5.1]], dtype=np.float32)
     red = [["car", "red"], ["car", "red"], ["bus", "red"], ["bus", "red"], ["bus", "blue"]]
     numbered = [[0, 0], [0, 0], [1, 1], [1, 1], [1, 2]]
     for whole_list in (False, True):
@@ -420,6 +420,72 @@ def test_a_failure_on_the_way_leaves_the_threads_of_torch_as_they_were():
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
+
+
+@settings(deadline=None, max_examples=10)
+@given(seed=st.integers(0, 10_000), whole_list=st.booleans())
+def test_the_number_of_threads_does_not_count(seed, whole_list):
+    embeddings, labels = random_case(seed, n=200)
+    before, found = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            found.append(retrieval_metrics(embeddings, labels, whole_list=whole_list))
+    finally:
+        torch.set_num_threads(before)
+    assert found[1] == pytest.approx(found[0], rel=1e-13)
+    assert found[2] == pytest.approx(found[0], rel=1e-13)
+
+
+@pytest.mark.parametrize("whole_list", [False, True])
+@pytest.mark.parametrize("offset", [10.0, 1e4])
+def test_what_all_embeddings_have_in_common_does_not_drown_their_differences(offset, whole_list):
+    """As of an untrained or collapsing network: all cosines are 1 in float32."""
+    small, labels = random_case(3, n=100, num_classes=10, dim=8)
+    common = offset + small.astype(np.float64)
+    found = retrieval_metrics(common, labels, whole_list=whole_list)
+    expected = oracles.retrieval(common, labels)
+    assert found == pytest.approx({name: expected[name] for name in found}, abs=1e-12)
+
+
+def test_points_at_the_border_of_the_ball_are_judged_exactly():
+    """Squared in float32 they seem to lie on the other side."""
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(4000, 8)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    squares = (vectors.astype(np.float64) ** 2).sum(axis=1)
+    seeming = np.einsum("nd,nd->n", vectors, vectors)
+    outside = vectors[(squares > 1) & (seeming < 1)]
+    inside = vectors[(squares < 1) & (seeming >= 1)]
+    assert len(outside)
+    assert len(inside)
+    rest = 0.5 * vectors[:5]
+    ball: dict[str, Any] = {"geometry": "poincare", "curvature": 1.0}
+    with pytest.raises(ConfigError, match="norms below 1"):
+        retrieval_metrics(np.concatenate([outside[:1], rest]), [0, 0, 1, 1, 2, 2], **ball)
+    retrieval_metrics(np.concatenate([inside[:1], rest]), [0, 0, 1, 1, 2, 2], **ball)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"geometry": "cosine"}, "sphere or poincare"),
+        ({"average": "class"}, "queries or classes"),
+        ({"recall_at": (0, 1)}, "numbers from 1"),
+        ({"alpha": 0.0}, "alpha"),
+        ({"alpha": 1e4}, "alpha"),
+    ],
+)
+def test_wrong_requests_are_refused(given, message):
+    embeddings, labels = random_case(0)
+    with pytest.raises(ConfigError, match=message):
+        retrieval_metrics(embeddings, labels, **given)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (4, 0), (4,), (4, 2, 2)])
+def test_what_is_no_table_of_embeddings_is_refused(shape):
+    with pytest.raises(DatasetError, match="one row per image"):
+        retrieval_metrics(np.ones(shape), [0] * shape[0])
 
 
 def scored_together(seed: int, whole_list: bool) -> dict[str, float]:

@@ -4,7 +4,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hsearch.evaluation.hierarchical import H_NAMES, HierarchicalScores
+from hsearch.evaluation.hierarchical import HierarchicalScores
+from hsearch.results import ALL_LEVEL_METRICS
 from tests.evaluation import oracles
 
 
@@ -18,7 +19,7 @@ def score(levels, depth, *, alpha=1.0, own=False):
         torch.tensor([ranks]),
         torch.tensor([[level for level in levels if level]], dtype=torch.uint8),
     )
-    assert tuple(found) == H_NAMES
+    assert tuple(found) == ALL_LEVEL_METRICS
     return {name: float(value) for name, value in found.items()}
 
 

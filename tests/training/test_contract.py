@@ -4,9 +4,10 @@ import pytest
 from safetensors.torch import load_file
 
 import hsearch.methods
+from hsearch.evaluation.scoring import ScoreOptions, score
 from hsearch.training.launch import train_locally
 from hsearch.training.loop import Report
-from hsearch.training.score import score_run
+from hsearch.training.score import embed_run
 
 SOURCE = '''
 """Probe: two views, a head on the spatial map, two groups, a ball, draws and moving state."""
@@ -95,7 +96,7 @@ def test_views_spatial_heads_groups_geometry_draws_and_state(probe, toy_job, tmp
     tensors = load_file(tmp_path / "run" / "last.safetensors")
     assert int(tensors["model.method.moved"]) == 12
     assert "model.method._extra_state" in tensors
-    scored = score_run(tmp_path / "run", "validation").metrics
+    scored = score(embed_run(tmp_path / "run", "validation"), ScoreOptions())
     assert scored["map_at_r"] == pytest.approx(result.score)
 
 

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from hsearch.evaluation.scoring import ScoreOptions, score
 from hsearch.methods import available_methods, load_method
 from hsearch.results import FoldResult
 from hsearch.training.launch import train_locally
 from hsearch.training.loop import Report
 from hsearch.training.resolve import resolve_job
-from hsearch.training.score import score_run
+from hsearch.training.score import embed_run
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ def train(method: str, folder: Path) -> Trained:
     settings = {"schedule.epochs": 5, "schedule.eval_every": 5}
     job = resolve_job(method=method, data="glyphs", recipe="small", settings=settings)
     result = train_locally(job, Report(), folder)
-    return Trained(result, score_run(folder, "test").metrics["map_at_r"])
+    return Trained(result, score(embed_run(folder, "test"), ScoreOptions())["map_at_r"])
 
 
 def use_one_thread() -> None:
