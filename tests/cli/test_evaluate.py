@@ -83,11 +83,11 @@ def test_a_run_is_scored_at_every_level_and_over_all_levels(runs, toy_store, tmp
     wanted = {prefix + name for prefix in prefixes for name in LEVEL_METRICS} | set(ALL_LEVELS)
     assert wanted <= set(metrics)
     assert all(0 <= value <= 1 for value in metrics.values())
-    table = result.output.splitlines()
+    table = result.stdout.splitlines()
     assert table[2].split() == [
         "METRIC", *map(str.upper, page["levels"]), "ALL", "LEVELS"
     ]  # fmt: skip
-    shown = {line[: line.index("  ")]: line.split()[-3:] for line in table[3:]}
+    shown = {line.split("  ")[0]: line.split()[-3:] for line in table[3:]}
     assert shown["MAP@R"] == [f"{metrics[prefix + 'map_at_r']:.4f}" for prefix in prefixes]
     assert shown["H-AP"][-1] == f"{metrics['h_ap']:.4f}"
     assert shown["violations"][-1] == f"{metrics['h_violations']:.4f}"

@@ -132,7 +132,7 @@ def test_a_setting_given_twice_is_refused(run):
         (["--method", "hpl", "--set", "model.backbone=resnet5"], "no backbone called 'resnet5'"),
         (["--method", "hpl", "--set", "model.weights=no.safetensors"], "there is no file"),
         (["--method", "hpl", "--objective", "map"], "Unknown objective 'map'"),
-        (["--method", "hpl", "--objective", "level_2/map_at_r"], "Did you mean 'level_"),
+        (["--method", "hpl", "--objective", "level_2/map_at_r"], "did you mean 'map_at_r'"),
         (["--method", "hpl", "--workers", "7"], "multiple of the number of workers"),
         (
             ["--method", "happier", "--set", "method.alpha=-1"],

@@ -169,7 +169,7 @@ def test_dry_run_tells_everything_and_touches_nothing(tune, tmp_path):
         (["--set", "method.scal=3"], "Did you mean 'scale'"),
         (["--set", "method.scale=3", "--set", "optimizer.lr.proxies=1"], "all knobs of proxy_nca"),
         (["--workers-per-fold", "3"], "multiple of --workers-per-fold"),
-        (["--objective", "h_app"], "Did you mean 'h_ap'?"),
+        (["--objective", "h_app"], "did you mean 'h_ap'?"),
         (["--objective", "level_2/ap"], "Unknown objective 'level_2/ap'"),
         (["--recipe", "smal"], "Unknown recipe 'smal'"),
         (["--space", "no.yaml"], "'no.yaml' does not exist"),
