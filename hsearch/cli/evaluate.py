@@ -44,8 +44,8 @@ def _positive(ctx: click.Context, param: click.Parameter, value: float | None) -
     "part",
     default="validation",
     show_default=True,
-    type=click.Choice(["validation", "test"]),
-    help="Validation classes of the run's fold, or the test classes.",
+    type=click.Choice(["train", "validation", "test"]),
+    help="Classes that the run's fold was trained on, its validation classes, or the test classes.",
 )
 @click.option(
     "--embeddings",
@@ -109,7 +109,7 @@ def _positive(ctx: click.Context, param: click.Parameter, value: float | None) -
 def evaluate(
     ctx: click.Context,
     runs: tuple[Path, ...],
-    part: Literal["validation", "test"],
+    part: Literal["train", "validation", "test"],
     embeddings: Path | None,
     labels: Path | None,
     similarity: "Similarity",
@@ -146,11 +146,16 @@ def evaluate(
         scored: dict[str, object] = {"embeddings": str(embeddings), "labels": str(labels)}
     else:
         from hsearch.cli.counting import counting
-        from hsearch.training.score import embed_runs
+        from hsearch.training.score import differences, embed_runs, run_facts
 
         with counting("embedding") as progress:
             models = embed_runs(runs, part, progress)
-        scored = {"runs": [str(run) for run in runs], "on": part}
+        if others := differences(runs):
+            click.echo(
+                f"hsearch: note: these runs differ not only in their fold: {', '.join(others)}",
+                err=True,
+            )
+        scored = {"runs": run_facts(runs), "on": part}
     report(scored, models, options, as_json, out)
 
 

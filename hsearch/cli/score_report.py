@@ -88,7 +88,7 @@ def _title(scored: dict[str, object]) -> str:
         return str(scored["embeddings"])
     runs = scored["runs"]
     assert isinstance(runs, list)
-    return f"{', '.join(runs)}, best epoch, {scored['on']} classes"
+    return f"{', '.join(facts['run'] for facts in runs)}, best epoch, {scored['on']} classes"
 
 
 def _protocol_words(model: Embedded) -> str:

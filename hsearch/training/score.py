@@ -16,7 +16,7 @@ from hsearch.training.embedding import embed_rows
 from hsearch.training.folder import RunFolder, read_job
 from hsearch.training.setup import build_step, open_job_store, pick_device
 
-Part = Literal["validation", "test"]
+Part = Literal["train", "validation", "test"]
 Progress = Callable[[int, int], None]
 
 
@@ -34,25 +34,56 @@ def embed_runs(
     for path, job in zip(paths[1:], jobs[1:], strict=True):
         _check_alike(paths[0], jobs[0], path, job)
     if len(jobs) > 1:
-        if part == "validation":
+        if part != "test":
             raise ConfigError(
                 "Several runs can be scored together on the test classes alone, because their "
-                "validation classes differ; add `--on test`, or give one run."
+                f"{part} classes differ; add `--on test`, or give one run."
             )
         if len({path.resolve() for path in paths}) < len(paths):
             raise ConfigError("Every run counts once, but one was given twice.")
     return [embed_run(path, part, progress) for path in paths]
 
 
+def run_facts(paths: Sequence[Path]) -> list[dict[str, object]]:
+    """Returns what each run trained, for a report."""
+    jobs = [(path, read_job(path)) for path in paths]
+    return [
+        {
+            "run": str(path),
+            "method": job.method.name,
+            "data": job.data,
+            "fold": job.fold,
+            "seed": job.seed,
+            "objective": job.objective,
+        }
+        for path, job in jobs
+    ]
+
+
+def differences(paths: Sequence[Path]) -> list[str]:
+    """Returns in what the runs differ, beside their folds: in nothing, if they are one trial's."""
+    jobs = [read_job(path).to_dict() for path in paths]
+    return [
+        key for key in jobs[0] if key != "fold" and any(job[key] != jobs[0][key] for job in jobs)
+    ]
+
+
 def embed_run(path: Path, part: Part, progress: Progress | None = None) -> Embedded:
-    """Returns the images of the validation or test classes as the run's best network sees them."""
+    """Returns the images of some classes as the run's best network sees them.
+
+    Args:
+        path: A folder that `hsearch train` has written.
+        part: The classes that its fold was trained on, its validation classes, or the test classes.
+        progress: Told how many images, of how many, are embedded.
+    """
     job = read_job(path)
     store = open_job_store(job)
     splits = store_splits(store, job.splits)
     fold = splits.folds[job.fold]
     step = build_step(job, store.hierarchy.restrict(fold.train), pick_device(), restored=True)
     load_checkpoint(RunFolder(path).best, step)
-    rows = store.rows(fold.validation if part == "validation" else splits.test)
+    classes = {"train": fold.train, "validation": fold.validation, "test": splits.test}
+    rows = store.rows(classes[part])
     image = job.training.image
     embeddings = embed_rows(step, open_pixels(store, rows, image.resize), rows, image, progress)
     queries, gallery = store.is_query[rows], store.is_gallery[rows]

@@ -70,9 +70,10 @@ def test_a_run_is_scored_at_every_level_and_over_all_levels(runs, toy_store, tmp
     assert result.exit_code == 0, result.output
     page = json.loads(out.read_text())
     assert page == evaluated(runs["fold-0"], "--on", "test")
-    assert page["scored"] == {
-        "runs": [str(runs["fold-0"])], "on": "test", "images": 72, "dimensions": 16,
-    }  # fmt: skip
+    (facts,) = page["scored"].pop("runs")
+    assert (facts["run"], facts["fold"], facts["seed"]) == (str(runs["fold-0"]), 0, 0)
+    assert facts["objective"] == "map_at_r"
+    assert page["scored"] == {"on": "test", "images": 72, "dimensions": 16}
     assert page["protocol"] == {
         "kind": "self retrieval", "queries": 72, "gallery": 72, "queries_without_match": 0,
     }  # fmt: skip
@@ -160,3 +161,23 @@ def refused(folder, arguments, sentence):
     assert re.fullmatch(r"hsearch: error: .*\n", result.stderr)
     assert result.stdout == ""
     assert not out.exists()
+
+
+def test_a_network_is_scored_on_the_classes_it_learned_from_too(runs):
+    seen = evaluated(runs["fold-0"], "--on", "train", "--classify")
+    assert seen["scored"]["on"] == "train"
+    assert seen["scored"]["images"] != evaluated(runs["fold-0"])["scored"]["images"]
+    assert 0 <= seen["metrics"]["linear_accuracy"] <= 1
+    result = hsearch("evaluate", runs["fold-0"], runs["fold-1"], "--on", "train")
+    assert result.exit_code == 2
+    assert "train classes differ" in result.stderr
+
+
+def test_runs_that_are_not_folds_of_one_setting_are_told(runs, toy_store, tmp_path):
+    assert hsearch("evaluate", runs["fold-0"], runs["fold-1"], "--on", "test").stderr == ""
+    other = tmp_path / "other"
+    command = ["train", "--method", "proxy_nca", "--data", toy_store.path, "--out", other]
+    assert hsearch(*command, "--seed", 7, *TINY).exit_code == 0
+    result = hsearch("evaluate", runs["fold-0"], other, "--on", "test")
+    assert result.exit_code == 0, result.output
+    assert "differ not only in their fold: seed" in result.stderr
