@@ -11,6 +11,7 @@ A key is unique in its row: the score first, then the index of the reference, so
 are always ordered by index.
 """
 
+import math
 from typing import Any, get_args
 
 import numpy as np
@@ -109,23 +110,31 @@ def sort_rows(keys: Tensor) -> Tensor:
 
 
 def centred(queries: Points, references: Points) -> tuple[Tensor, Tensor]:
-    """Returns both, float32, with about the references' mean taken off: distances stay the same.
+    """Returns both, float32, shifted and scaled alike: the order of distances stays the same.
 
-    The mean is rounded to 8 bits, so that differences and products of vectors of few bits, such as
-    small integers, are exact and equal distances stay equal.
+    About the references' mean is taken off, and the largest number is then between 1/2 and 1. The
+    mean is rounded to 8 bits and the scale is a power of 2, so that differences and products of
+    vectors of few bits, such as small integers, are exact and equal distances stay equal.
     """
     left, right = _tensor(queries), _tensor(references)
     mean = right.mean(dim=0, dtype=torch.float64)
-    exponent = torch.frexp(mean.abs().max()).exponent - MEAN_BITS
-    mean = torch.ldexp(torch.ldexp(mean, -exponent).round(), exponent)
-    return (left - mean.to(left.dtype)).float(), (right - mean.to(right.dtype)).float()
+    unit = 2.0 ** (_exponent(mean) - MEAN_BITS)
+    mean = (mean / unit).round() * unit
+    left, right = left - mean.to(left.dtype), right - mean.to(right.dtype)
+    scale = 2.0 ** -max(_exponent(left), _exponent(right))
+    return (left * scale).float(), (right * scale).float()
+
+
+def _exponent(values: Tensor) -> int:
+    return math.frexp(float(values.abs().max()))[1]
 
 
 def check_points(points: Points, geometry: Geometry, curvature: float) -> None:
     """Refuses what is no list of points, not finite, or outside of the ball."""
     if geometry not in get_args(Geometry):
         raise ConfigError(f"`geometry` must be sphere or poincare, but got '{geometry}'.")
-    vectors = points.detach().cpu().numpy() if isinstance(points, Tensor) else np.asarray(points)
+    is_tensor = isinstance(points, Tensor)
+    vectors = _tensor(points).cpu().numpy() if is_tensor else np.asarray(points)
     if vectors.ndim != 2 or not vectors.size:
         raise DatasetError(
             f"Embeddings must be a table of one row per image, but got shape {vectors.shape}."

@@ -448,6 +448,24 @@ def test_what_all_embeddings_have_in_common_does_not_drown_their_differences(off
     assert found == pytest.approx({name: expected[name] for name in found}, abs=1e-12)
 
 
+@pytest.mark.parametrize("scale", [1e-25, 1e-3, 1e15])
+@pytest.mark.parametrize("kind", ["float32", "float64", "bfloat16 tensor", "big-endian", "strided"])
+def test_embeddings_of_any_kind_and_scale(scale, kind):
+    embeddings, labels = random_case(4, n=60)
+    points: Any = np.float64(embeddings) * scale
+    if kind == "bfloat16 tensor":
+        points = torch.tensor(points).bfloat16()
+        embeddings = (points.double() / scale).numpy()
+    elif kind == "strided":
+        points = np.repeat(points, 2, axis=1)[::-1, ::2][::-1]
+    else:
+        points = points.astype({"big-endian": ">f8"}.get(kind, kind))
+    expected = oracles.retrieval(np.float64(embeddings), labels)
+    for whole_list in (False, True):
+        found = retrieval_metrics(points, labels, whole_list=whole_list)
+        assert found == pytest.approx({name: expected[name] for name in found}, abs=1e-12)
+
+
 def test_points_at_the_border_of_the_ball_are_judged_exactly():
     """Squared in float32 they seem to lie on the other side."""
     rng = np.random.default_rng(0)
