@@ -6,6 +6,7 @@ import os
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import io
+import signal
 from collections.abc import Callable, Iterator
 
 import hypothesis
@@ -17,6 +18,9 @@ from hsearch.data.records import Record
 from hsearch.data.store import Store, write_store
 from hsearch.spec import FoldJob
 from hsearch.training.resolve import resolve_job
+
+# Shells start background jobs deaf to Ctrl-C, and so would be the processes that tests interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 hypothesis.settings.register_profile("any machine", deadline=None)  # a busy one is slow, not wrong
 hypothesis.settings.load_profile("any machine")
