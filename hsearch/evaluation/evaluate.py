@@ -81,6 +81,7 @@ def retrieval_metrics(
     scores = QueryScores(task, recall_at, whole_list=whole_list)
     share = (distributed.rank(), distributed.world_size()) if sharded else (0, 1)
     deepest = max(int(scores.relevant.max()), *recall_at, 1) + 1
+    threads = torch.get_num_threads()
     if whole_list or deepest >= FAISS_LARGEST_K:
         rankings = Rankings(
             embeddings,
@@ -88,24 +89,19 @@ def retrieval_metrics(
             geometry=geometry,
             curvature=curvature,
             memory_budget=memory_budget,
-            workers=torch.get_num_threads() if _on_cpu(embeddings) else 1,
+            workers=threads if _on_cpu(embeddings) else 1,
             ranks=share[1],
         )
-        _score_rankings(scores, rankings, share, alpha, progress)
-    else:
-        part = np.array_split(np.arange(len(task.query_rows)), share[1])[share[0]]
-        blocks = (
-            ()
-            if not part.size
-            else neighbor_blocks(
-                embeddings[task.query_rows[part]],
-                embeddings[task.gallery_rows],
-                min(deepest - 1, len(task.gallery_rows)),
-                own=task.own[part],
-                geometry=geometry,
-                curvature=curvature,
-                memory_budget=memory_budget,
-            )
+        _score_rankings(scores, rankings, share, alpha, threads, progress)
+    elif (part := np.array_split(np.arange(len(task.query_rows)), share[1])[share[0]]).size:
+        blocks = neighbor_blocks(
+            embeddings[task.query_rows[part]],
+            embeddings[task.gallery_rows],
+            min(deepest - 1, len(task.gallery_rows)),
+            own=task.own[part],
+            geometry=geometry,
+            curvature=curvature,
+            memory_budget=memory_budget,
         )
         _score_lists(scores, part, blocks, progress)
     if sharded:
@@ -137,6 +133,7 @@ def _score_rankings(
     rankings: Rankings,
     share: tuple[int, int],
     alpha: float,
+    threads: int,
     progress: Progress | None,
 ) -> None:
     """Scores the queries of every so many-th tile by whole rankings."""
@@ -158,21 +155,23 @@ def _score_rankings(
 
     tiles = rankings.tiles()[share[0] :: share[1]]
     ends = np.cumsum([tile.stop - tile.start for tile in tiles])
-    for done, _ in zip(ends, _each(score, tiles, rankings.workers), strict=True):
+    for done, _ in zip(ends, _each(score, tiles, rankings.workers, threads), strict=True):
         if progress:
             progress(int(done), int(ends[-1]))
 
 
-def _each(work: Callable[[slice], None], tiles: Sequence[slice], workers: int) -> Iterator[None]:
+def _each(
+    work: Callable[[slice], None], tiles: Sequence[slice], workers: int, threads: int
+) -> Iterator[None]:
     """Works on all tiles, on several at a time each with one thread of its own.
 
     Threads that share nothing waste no time in waiting for each other at every operation, and the
-    result does not depend on their number.
+    result does not depend on their number. Torch gets `threads` back at the end: not what it has
+    now, which another evaluation may have set to 1 for a while.
     """
     if workers == 1:
         yield from map(work, tiles)
         return
-    threads = torch.get_num_threads()
     pool = ThreadPoolExecutor(workers)
     try:
         torch.set_num_threads(1)
