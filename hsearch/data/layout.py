@@ -1,0 +1,129 @@
+"""The official files of a data set, wherever they lie: in a folder, below it, or in its archives."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hsearch.data.archives import is_archive, unpack
+from hsearch.errors import DatasetError
+
+
+@dataclass
+class Layout:
+    """Finds and reads the files of one data set.
+
+    Archives are unpacked only when a file is asked for that lies nowhere else.
+
+    Attributes:
+        path: What the user gave: a folder or an archive.
+        name: Of the data set.
+        home: Where its owners say to get it.
+    """
+
+    path: Path
+    name: str
+    home: str
+    _scratch: Path = field(repr=False)
+    _roots: list[Path] = field(default_factory=list, repr=False)
+    _packed: list[Path] = field(default_factory=list, repr=False)
+
+    def __post_init__(self) -> None:
+        if is_archive(self.path):
+            self._packed = [self.path]
+        elif self.path.is_dir():
+            self._roots = [self.path.resolve()]
+            self._packed = sorted(filter(is_archive, self.path.iterdir()))
+        else:
+            raise DatasetError(
+                f"The data '{self.name}' come from a folder or an archive (.zip, .tar, .tgz), but "
+                f"{self.path} is neither."
+            )
+
+    def find(self, *names: str) -> Path | None:
+        """Returns the first of the relative paths that exists; None if none does."""
+        while True:
+            for name in names:
+                for folder in self._folders():
+                    if (folder / name).exists():
+                        return folder / name
+            if not self._packed:
+                return None
+            self._unpack(self._packed.pop(0))
+
+    def require(self, *names: str, inside: str) -> list[Path]:
+        """Returns all of the relative paths.
+
+        Args:
+            names: Each a path, or several ways to call the same thing, parted by `|`.
+            inside: The official archives or folders that hold them, for the message.
+
+        Raises:
+            DatasetError: Names every path that is missing, and where it comes from.
+        """
+        found = {name: self.find(*name.split("|")) for name in names}
+        missing = [name.replace("|", " or ") for name, path in found.items() if path is None]
+        if missing:
+            raise DatasetError(
+                f"The data '{self.name}' need {', '.join(missing)} (of {inside}), which {self.path} "
+                f"does not hold; {self.home} says how to get them."
+            )
+        return [path for path in found.values() if path is not None]
+
+    def _folders(self) -> Iterator[Path]:
+        """Yields the roots and the folders directly in them, as archives have one at their top."""
+        for root in self._roots:
+            yield root
+            yield from sorted(entry for entry in root.iterdir() if entry.is_dir())
+
+    def _unpack(self, archive: Path) -> None:
+        folder = Path(tempfile.mkdtemp(dir=self._scratch))
+        unpack(archive, folder)
+        self._roots.append(folder.resolve())
+
+
+@contextmanager
+def open_layout(path: Path, name: str, home: str) -> Iterator[Layout]:
+    """Opens the files of a data set; what was unpacked from archives is removed at the end.
+
+    Args:
+        path: A folder or an archive.
+        name: Of the data set.
+        home: Where its owners say to get it.
+    """
+    with tempfile.TemporaryDirectory(prefix=f"hsearch-{name}-") as scratch:
+        yield Layout(path, name, home, Path(scratch))
+
+
+def read_lines(path: Path, columns: int | None = None) -> Iterator[tuple[int, list[str]]]:
+    """Yields the number, from 1, and the words of every line of a text file that is not empty.
+
+    Args:
+        path: UTF-8, with the line ends of any system.
+        columns: How many words each line must have; any number if not given. The last one takes
+            the rest of the line, blanks included.
+
+    Raises:
+        DatasetError: The text is not UTF-8, or a line has fewer words.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise DatasetError(
+            f"The file {path} must be UTF-8 text, but is not; get it from its official home again."
+        ) from None
+    for number, line in enumerate(text.splitlines(), start=1):
+        words = line.split() if columns is None else line.split(maxsplit=columns - 1)
+        if not words:
+            continue
+        if columns is not None and len(words) != columns:
+            raise DatasetError(
+                f"Line {number} of {path} must have {columns} columns, but has {len(words)}."
+            )
+        yield number, [word.strip() for word in words]
+
+
+def is_inside(root: Path, relative: str) -> bool:
+    """Returns whether a path that a file names leads, links followed, below the root."""
+    return "\0" not in relative and (root / relative).resolve().is_relative_to(root.resolve())
