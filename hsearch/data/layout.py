@@ -1,4 +1,4 @@
-"""The official files of a data set, wherever they lie: in a folder, below it, or in its archives."""
+"""The official files of a data set: in a folder, below it, or in its archives."""
 
 import tempfile
 from collections.abc import Iterator
@@ -66,8 +66,8 @@ class Layout:
         missing = [name.replace("|", " or ") for name, path in found.items() if path is None]
         if missing:
             raise DatasetError(
-                f"The data '{self.name}' need {', '.join(missing)} (of {inside}), which {self.path} "
-                f"does not hold; {self.home} says how to get them."
+                f"The data '{self.name}' need {', '.join(missing)} (of {inside}), but {self.path} "
+                f"has them not; {self.home} says how to get them."
             )
         return [path for path in found.values() if path is not None]
 

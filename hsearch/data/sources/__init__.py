@@ -1,21 +1,29 @@
 """Data sets and layouts that can be prepared; the file name is the registry.
 
-A source is one file here. The first line of its docstring says what it reads; `records` yields a
+A source is one file here. The first line of its docstring says what it reads. `records` yields a
 `Record` per image, a `Problem` for whatever cannot become one, and a `Note` for what the user
-should know. It takes the path that the user
-gave, or nothing if it needs no files. `LEVEL_NAMES`, if there, names the levels.
+should know. It takes nothing if it needs no files, the `path` that the user gave if the layout is
+the user's own, or the `layout` of a data set's official files, with `HOME`, the page of its owners,
+for the message about missing ones. `LEVEL_NAMES`, if there, names the levels.
+
+A file called `cub200.py` is the data set `cub200`. Where there are several data sets of one layout,
+`VARIANTS` holds the keyword arguments of `records` by the name of each.
 """
 
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
+from hsearch.data.layout import open_layout
 from hsearch.data.records import Note, Problem, Record
 from hsearch.errors import DatasetError, did_you_mean
+
+Found = Iterator[Record | Problem | Note]
 
 
 @dataclass(frozen=True)
@@ -23,37 +31,60 @@ class Source:
     """A loaded source.
 
     Attributes:
-        name: Of its file.
+        name: Of the data set.
         about: The first line of its docstring.
         level_names: Of the levels, if it names them.
+        home: The page of the data set's owners; None for layouts of a user's own.
         needs_path: Whether it reads files of the user.
     """
 
     name: str
     about: str
     level_names: tuple[str, ...] | None
+    home: str | None
     needs_path: bool
-    _records: Callable[..., Iterator[Record | Problem | Note]]
+    _records: Callable[..., Found]
+    _options: Mapping[str, object]
 
-    def records(self, path: Path | None) -> Iterator[Record | Problem | Note]:
+    def records(self, path: Path | None) -> Found:
         """Yields what the source finds; `path` is required if it `needs_path`."""
-        return self._records(path) if self.needs_path else self._records()
+        if path is None:
+            yield from self._records(**self._options)
+        elif self.home is None:
+            yield from self._records(path, **self._options)
+        else:
+            with open_layout(path, self.name, self.home) as layout:
+                yield from self._records(layout, **self._options)
 
 
 def available_sources() -> list[str]:
     """Returns the names of all sources, sorted."""
-    return sorted(module.name for module in pkgutil.iter_modules(__path__))
+    return sorted(_homes())
 
 
 def load_source(name: str) -> Source:
     """Returns the source of that name."""
-    if name not in available_sources():
+    if name not in _homes():
         raise DatasetError(f"Unknown source '{name}'; {did_you_mean(name, available_sources())}")
-    module: ModuleType = importlib.import_module(f"{__name__}.{name}")
+    module, options = _homes()[name]
+    first = next(iter(inspect.signature(module.records).parameters), None)
     return Source(
         name=name,
         about=(module.__doc__ or "").strip().splitlines()[0].rstrip("."),
-        level_names=getattr(module, "LEVEL_NAMES", None),
-        needs_path=bool(inspect.signature(module.records).parameters),
+        level_names=options.get("level_names") or getattr(module, "LEVEL_NAMES", None),
+        home=getattr(module, "HOME", None),
+        needs_path=first in ("path", "layout"),
         _records=module.records,
+        _options=options,
     )
+
+
+@cache
+def _homes() -> dict[str, tuple[ModuleType, Mapping[str, object]]]:
+    """Returns the module and the options of every source."""
+    homes = {}
+    for file in pkgutil.iter_modules(__path__):
+        module = importlib.import_module(f"{__name__}.{file.name}")
+        for name, options in getattr(module, "VARIANTS", {file.name: {}}).items():
+            homes[name] = (module, options)
+    return homes
