@@ -71,7 +71,7 @@ def load_source(name: str) -> Source:
     return Source(
         name=name,
         about=(module.__doc__ or "").strip().splitlines()[0].rstrip("."),
-        level_names=options.get("level_names") or getattr(module, "LEVEL_NAMES", None),
+        level_names=getattr(module, "LEVEL_NAMES", None),
         home=getattr(module, "HOME", None),
         needs_path=first in ("path", "layout"),
         _records=module.records,

@@ -1,0 +1,84 @@
+import os
+import zipfile
+
+import pytest
+
+from hsearch.data.layout import is_inside, open_layout, read_lines
+from hsearch.errors import DatasetError
+
+HOME = "https://example.org/birds"
+
+
+@pytest.mark.parametrize("top", ["", "birds/"])
+@pytest.mark.parametrize("packed", ["no", "given", "inside"])
+def test_files_are_found_wherever_they_lie(tmp_path, top, packed):
+    folder = tmp_path / "given"
+    folder.mkdir()
+    if packed == "no":
+        (folder / top).mkdir(exist_ok=True)
+        (folder / f"{top}list.txt").write_text("x")
+    else:
+        with zipfile.ZipFile(folder / "birds.zip", "w") as file:
+            file.writestr(f"{top}list.txt", "x")
+    path = folder / "birds.zip" if packed == "given" else folder
+    with open_layout(path, "birds", HOME) as layout:
+        (found,) = layout.require("other.txt|list.txt", inside="birds.zip")
+        assert found.read_text() == "x"
+        assert layout.find("nothing.txt") is None
+    assert found.exists() == (packed == "no")
+
+
+def test_an_archive_is_left_packed_while_all_is_there(tmp_path):
+    (tmp_path / "list.txt").write_text("x")
+    (tmp_path / "broken.zip").write_bytes(b"")
+    with open_layout(tmp_path, "birds", HOME) as layout:
+        assert layout.find("list.txt") == tmp_path.resolve() / "list.txt"
+        with pytest.raises(DatasetError, match="damaged"):
+            layout.find("nothing.txt")
+
+
+def test_all_missing_files_are_named_with_the_home_page(tmp_path):
+    with (
+        pytest.raises(
+            DatasetError, match=r"a.txt or b.txt, c.txt .of birds.tgz.*example.org/birds"
+        ),
+        open_layout(tmp_path, "birds", HOME) as layout,
+    ):
+        layout.require("a.txt|b.txt", "c.txt", inside="birds.tgz")
+
+
+def test_neither_folder_nor_archive_is_a_sentence(tmp_path):
+    (tmp_path / "x.txt").write_text("")
+    with (
+        pytest.raises(DatasetError, match="neither"),
+        open_layout(tmp_path / "x.txt", "birds", HOME),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_lines_of_any_system(tmp_path, ends, mark):
+    path = tmp_path / "x.txt"
+    path.write_bytes((mark + ends.join(["1 a b.jpg", "", "2\tc.jpg", ""])).encode())
+    assert list(read_lines(path, columns=2)) == [(1, ["1", "a b.jpg"]), (3, ["2", "c.jpg"])]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"1 a\n2\n", "Line 2 of .* must have 2 columns, but has 1"), (b"\xff\xfe1", "UTF-8")],
+)
+def test_wrong_lines_are_sentences(tmp_path, content, message):
+    (tmp_path / "x.txt").write_bytes(content)
+    with pytest.raises(DatasetError, match=message):
+        list(read_lines(tmp_path / "x.txt", columns=2))
+
+
+def test_paths_stay_below_the_root(tmp_path):
+    root = tmp_path / "images"
+    root.mkdir()
+    (tmp_path / "outside.jpg").write_text("")
+    os.symlink(tmp_path / "outside.jpg", root / "link.jpg")
+    assert is_inside(root, "a/b.jpg")
+    for path in ("../outside.jpg", "/etc/passwd", "link.jpg", "a\0b"):
+        assert not is_inside(root, path)
