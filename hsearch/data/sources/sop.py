@@ -23,7 +23,8 @@ def records(layout: Layout) -> Iterator[Record | Problem | Note]:
         number, header = next(lines, (1, []))
         if header != HEADER:
             raise DatasetError(
-                f"Line {number} of {path} must be '{' '.join(HEADER)}', but is '{' '.join(header)}'."
+                f"Line {number} of {path} must be '{' '.join(HEADER)}', but is "
+                f"'{' '.join(header)}'."
             )
         for number, (_, product, _, image) in lines:
             if not product.isdecimal():
