@@ -10,8 +10,8 @@ from hsearch.errors import DatasetError
 
 FORMAT_VERSION = 1
 
-Row = tuple[str, Sequence[str], str, bool, bool, bytes]
-"""Id, label path, split, is_query, is_gallery and the image's sha256."""
+Row = tuple[str, Sequence[str], str, bool, bool, Sequence[str], bytes]
+"""Id, label path, split, is_query, is_gallery, sorted tags and the image's sha256."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,7 @@ class Header:
         level_names: Coarsest first.
         classes: The label path of every class.
         provenance: Where it came from and how it was made.
+        tag_names: All labels of multi-label data, sorted; none otherwise.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Header:
     level_names: Sequence[str]
     classes: Sequence[Sequence[str]]
     provenance: dict[str, object]
+    tag_names: Sequence[str] = ()
 
     def to_json(self) -> bytes:
         """Returns the same text for the same header."""
@@ -54,9 +56,9 @@ class Header:
 
 
 def content_digest(rows: Iterable[Row]) -> str:
-    """Returns the sha256 over ids, label paths, splits and images, in hex digits."""
+    """Returns the sha256 over ids, label paths, splits, tags and images, in hex digits."""
     total = hashlib.sha256()
-    for *labels, image in rows:
-        total.update(json.dumps(labels).encode())
+    for *labels, tags, image in rows:
+        total.update(json.dumps([*labels, list(tags)] if tags else labels).encode())
         total.update(image)
     return total.hexdigest()

@@ -49,15 +49,24 @@ def resized_size(height: int, width: int, size: int) -> tuple[int, int]:
     return size, int(size * width / height)
 
 
-def prepare_image(source: Path | bytes, size: int | None) -> EncodedImage:
+def prepare_image(
+    source: Path | bytes, size: int | None, box: tuple[int, int, int, int] | None = None
+) -> EncodedImage:
     """Returns the image with the short side at most `size`; its bytes are kept where possible.
 
-    They are kept as they are unless pixels must change: because of a longer short side, an EXIF
-    orientation, or colours that are not opaque 8-bit RGB or grey (transparency is laid on white,
-    16 bits are cut to 8). Changed pixels are encoded as PNG if the source is PNG, else as JPEG.
+    They are kept as they are unless pixels must change: because of a box, a longer short side, an
+    EXIF orientation, or colours that are not opaque 8-bit RGB or grey (transparency is laid on
+    white, 16 bits are cut to 8). Changed pixels are encoded as PNG if the source is PNG, else as
+    JPEG.
+
+    Args:
+        source: The file or its bytes.
+        size: Largest short side; None for any.
+        box: Left, top, right and bottom of the part to keep, in pixels of the upright image.
 
     Raises:
-        BadImageError: It is no image, damaged, too large, or longer than `MAX_ASPECT` allows.
+        BadImageError: It is no image, damaged, too large, longer than `MAX_ASPECT` allows, or the
+            box does not lie in it.
     """
     data = _read(source) if isinstance(source, Path) else source
     try:
@@ -65,6 +74,8 @@ def prepare_image(source: Path | bytes, size: int | None) -> EncodedImage:
             _check_size(image)
             image.load()
             upright = _upright(image)
+            if box:
+                upright = _cropped(upright, box)
             height, width = upright.height, upright.width
             if size is not None and min(height, width) > size:
                 height, width = resized_size(height, width, size)
@@ -119,6 +130,15 @@ def _upright(image: Image.Image) -> Image.Image:
         return ImageOps.exif_transpose(image) if turned else image
     except (*_DAMAGED, struct.error):
         return image
+
+
+def _cropped(image: Image.Image, box: tuple[int, int, int, int]) -> Image.Image:
+    left, top, right, bottom = box
+    if not (0 <= left < right <= image.width and 0 <= top < bottom <= image.height):
+        raise BadImageError("box that does not lie in the image")
+    part = image.crop(box)
+    _check_size(part)
+    return part
 
 
 def _is_plain(image: Image.Image) -> bool:

@@ -37,7 +37,7 @@ class Entry:
         """What the store's digest is made of."""
         record = self.record
         marks = record.split, record.is_query, record.is_gallery
-        return record.id, record.labels, *marks, self.sha256
+        return record.id, record.labels, *marks, record.tags, self.sha256
 
 
 def take_in(
@@ -72,7 +72,8 @@ def take_in(
                 entries.append(_spooled(spool, record, *outcome))
             if progress:
                 progress(len(entries) + len(problems), len(items))
-    entries = _without_singles(entries, problems)
+    if any(entry.record.labels for entry in entries):
+        entries = _without_singles(entries, problems)
     entries.sort(key=lambda entry: (entry.record.class_key, entry.record.id))
     classes = len({entry.record.labels for entry in entries})
     return entries, Report(len(entries), classes, tuple(problems), *_duplicates(entries))
@@ -95,12 +96,17 @@ def _unique(records: list[Record], problems: list[Problem]) -> list[Record]:
 
 
 def _consistent(records: list[Record]) -> list[Record]:
-    """Returns the records with the store's names of splits and one order per class."""
+    """Returns the records with the store's names of splits, one order per class, sorted tags."""
     order: dict[tuple[str, ...], int] = {}
     for record in records:
         order[record.labels] = min(record.order, order.get(record.labels, record.order))
     return [
-        replace(record, split=split_name(record.split, record.id), order=order[record.labels])
+        replace(
+            record,
+            split=split_name(record.split, record.id),
+            order=order[record.labels],
+            tags=tuple(sorted(set(record.tags))),
+        )
         for record in records
     ]
 
@@ -124,7 +130,8 @@ def _encoded(
 
 
 def _encode(record: Record, size: int | None) -> tuple[EncodedImage, bytes]:
-    image = prepare_image(record.image, size)
+    source = record.image() if callable(record.image) else record.image
+    image = prepare_image(source, size, record.box)
     return image, hashlib.sha256(image.data).digest()
 
 
@@ -152,7 +159,7 @@ def _duplicates(entries: list[Entry]) -> tuple[Groups, Groups]:
     for entry in entries:
         groups[entry.sha256].append(entry.record)
     same = [group for group in groups.values() if len(group) > 1]
-    differ = [group for group in same if len({record.labels for record in group}) > 1]
+    differ = [group for group in same if len({(each.labels, each.tags) for each in group}) > 1]
     return _ids(same), _ids(differ)
 
 

@@ -1,13 +1,20 @@
 """The official files of a data set: in a folder, below it, or in its archives."""
 
-import tempfile
+import os
+import shutil
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from hsearch.data.archives import is_archive, unpack
+from hsearch.data.images import SUFFIXES
+from hsearch.data.records import Note, Problem, Record
 from hsearch.errors import DatasetError
+
+Found = Iterator[Record | Problem | Note]
+"""What a source yields."""
 
 
 @dataclass
@@ -34,7 +41,7 @@ class Layout:
             self._packed = [self.path]
         elif self.path.is_dir():
             self._roots = [self.path.resolve()]
-            self._packed = sorted(filter(is_archive, self.path.iterdir()))
+            self._packed = _archives(self.path)
         else:
             raise DatasetError(
                 f"The data '{self.name}' come from a folder or an archive (.zip, .tar, .tgz), but "
@@ -50,7 +57,7 @@ class Layout:
                         return folder / name
             if not self._packed:
                 return None
-            self._unpack(self._packed.pop(0))
+            self._packed = _archives(self.unpacked(self._packed.pop(0))) + self._packed
 
     def require(self, *names: str, inside: str) -> list[Path]:
         """Returns all of the relative paths.
@@ -71,29 +78,61 @@ class Layout:
             )
         return [path for path in found.values() if path is not None]
 
+    def unpacked(self, archive: Path) -> Path:
+        """Returns the folder that an archive was unpacked to, which lasts as long as the layout."""
+        folder = self._scratch / f"{len(self._roots)}-{archive.name}"
+        folder.mkdir(parents=True)
+        unpack(archive, folder)
+        self._roots.append(folder.resolve())
+        return self._roots[-1]
+
+    def checked(self, found: Found) -> Found:
+        """Yields what a source found without images outside, and last a note on unlisted ones."""
+        listed: dict[Path, set[str]] = defaultdict(set)
+        for item in found:
+            if isinstance(item, Record) and isinstance(item.image, Path):
+                if not self._is_inside(item.image):
+                    yield Problem(item.id, "path out of the data's folder")
+                    continue
+                listed[item.image.parent].add(item.image.name)
+            yield item
+        others = [
+            folder / name
+            for folder, names in listed.items()
+            for name in sorted(_images(folder) - names)
+        ]
+        if others:
+            yield Note(f"left out {len(others)} images that are not listed, such as {others[0]}")
+
+    def _is_inside(self, path: Path) -> bool:
+        if "\0" in str(path):
+            return False
+        real = Path(os.path.realpath(path))
+        return any(real.is_relative_to(root) for root in self._roots)
+
     def _folders(self) -> Iterator[Path]:
         """Yields the roots and the folders directly in them, as archives have one at their top."""
         for root in self._roots:
             yield root
-            yield from sorted(entry for entry in root.iterdir() if entry.is_dir())
-
-    def _unpack(self, archive: Path) -> None:
-        folder = Path(tempfile.mkdtemp(dir=self._scratch))
-        unpack(archive, folder)
-        self._roots.append(folder.resolve())
+            yield from _subfolders(root)
 
 
 @contextmanager
-def open_layout(path: Path, name: str, home: str) -> Iterator[Layout]:
-    """Opens the files of a data set; what was unpacked from archives is removed at the end.
+def open_layout(path: Path, name: str, home: str, scratch: Path) -> Iterator[Layout]:
+    """Opens the files of a data set.
 
     Args:
         path: A folder or an archive.
         name: Of the data set.
         home: Where its owners say to get it.
+        scratch: A folder for what is unpacked from archives, removed at the end; what a killed
+            process left there is removed first.
     """
-    with tempfile.TemporaryDirectory(prefix=f"hsearch-{name}-") as scratch:
-        yield Layout(path, name, home, Path(scratch))
+    shutil.rmtree(scratch, ignore_errors=True)
+    try:
+        yield Layout(path, name, home, scratch)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def read_lines(path: Path, columns: int | None = None) -> Iterator[tuple[int, list[str]]]:
@@ -124,6 +163,16 @@ def read_lines(path: Path, columns: int | None = None) -> Iterator[tuple[int, li
         yield number, [word.strip() for word in words]
 
 
-def is_inside(root: Path, relative: str) -> bool:
-    """Returns whether a path that a file names leads, links followed, below the root."""
-    return "\0" not in relative and (root / relative).resolve().is_relative_to(root.resolve())
+def _subfolders(folder: Path) -> list[Path]:
+    return sorted(Path(entry.path) for entry in os.scandir(folder) if entry.is_dir())
+
+
+def _archives(folder: Path) -> list[Path]:
+    """The archives in a folder and in the folders directly in it."""
+    folders = [folder, *_subfolders(folder)]
+    return [path for each in folders for path in sorted(each.iterdir()) if is_archive(path)]
+
+
+def _images(folder: Path) -> set[str]:
+    names = os.listdir(folder) if folder.is_dir() else []
+    return {name for name in names if name.lower().endswith(SUFFIXES)}

@@ -165,16 +165,17 @@ def _write(
     }
     notes: list[str] = []
     try:
-        report = write_store(
-            target,
-            target.stem,
-            _without_notes(source.records(path), notes),
-            size=size,
-            level_names=source.level_names,
-            provenance=provenance,
-            skip_bad=skip_bad,
-            progress=progress,
-        )
+        with source.open(path, target.with_name(f".{target.stem}.unpacked")) as found:
+            report = write_store(
+                target,
+                target.stem,
+                _without_notes(found, notes),
+                size=size,
+                level_names=source.level_names,
+                provenance=provenance,
+                skip_bad=skip_bad,
+                progress=progress,
+            )
     except BadFilesError as error:
         raise BadFilesError(replace(error.report, notes=tuple(notes))) from None
     return replace(report, notes=tuple(notes))

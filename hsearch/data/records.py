@@ -1,14 +1,22 @@
 """What a source yields, and what the store writer reports about it."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from hsearch.errors import DatasetError
 
 SPLITS = {"": "", "train": "train", "trainval": "train", "val": "train", "test": "test"}
-"""Accepted names of splits, in any case, and what the store calls them."""
+"""Names of splits that users give, in any case, and what the store calls them."""
+
+SEEN = "seen"
+"""Split of images that are held out although their class is trained on."""
+
+LEVEL_TESTS = ("test-coarse", "test-middle", "test-fine")
+"""Splits of data with one test set per level: each image counts at the level of its set."""
+
+Image = Path | bytes | Callable[[], bytes]
 
 _REASONS = 3
 """How many reasons a sentence counts."""
@@ -20,23 +28,27 @@ class Record:
 
     Attributes:
         id: Unique inside the data set.
-        image: The file, or its bytes.
-        labels: The label path, coarsest level first.
-        split: As the source calls it, see `SPLITS`.
+        image: The file, its bytes, or what reads or makes them when they are needed.
+        labels: The label path, coarsest level first; empty where images have `tags`.
+        split: One of `SPLITS`, `SEEN` or `LEVEL_TESTS`.
         is_query: Whether it may be a query.
         is_gallery: Whether it may be retrieved.
         order: Number of the class where the data set has one; classes are sorted by it and then
             by their label path as text.
+        tags: All labels of an image of multi-label data, in any order.
+        box: Left, top, right and bottom of the part to keep, in pixels; the whole if not given.
         where: What its user finds it by, if not by its id.
     """
 
     id: str
-    image: Path | bytes
+    image: Image
     labels: tuple[str, ...]
     split: str = ""
     is_query: bool = True
     is_gallery: bool = True
     order: int = 0
+    tags: tuple[str, ...] = ()
+    box: tuple[int, int, int, int] | None = None
     where: str = field(default="", compare=False)
 
     @property
@@ -112,7 +124,9 @@ class BadFilesError(DatasetError):
 
 
 def split_name(given: str, where: str) -> str:
-    """Returns the store's name of a split: `train`, `test`, or empty where none was given."""
+    """Returns the store's name of a split; empty where none was given."""
+    if given in (SEEN, *LEVEL_TESTS):
+        return given
     name = SPLITS.get(given.strip().lower())
     if name is None:
         accepted = ", ".join(key for key in SPLITS if key)
@@ -121,10 +135,11 @@ def split_name(given: str, where: str) -> str:
 
 
 def check_depths(records: Sequence[Record]) -> None:
-    """Raises unless there are images and all label paths have the same depth of at least one."""
+    """Raises unless all label paths have the same depth, or all images have tags instead."""
     if not records:
         raise DatasetError("No image was found that could be used; a store needs at least two.")
     depths = {len(record.labels): record.id for record in records}
-    if len(depths) > 1 or 0 in depths:
+    has_tags = any(record.tags for record in records)
+    if len(depths) > 1 or (0 in depths) != has_tags:
         found = ", ".join(f"{depth} ({where})" for depth, where in sorted(depths.items()))
         raise DatasetError(f"All label paths must have the same depth, but found: {found}.")

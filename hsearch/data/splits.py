@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from hsearch.data.records import SEEN
 from hsearch.data.store import Store
 from hsearch.errors import DatasetError
 from hsearch.folds import ClassSplits, Splits, class_splits
@@ -9,9 +10,15 @@ from hsearch.folds import ClassSplits, Splits, class_splits
 
 def store_splits(store: Store, splits: Splits = "disjoint") -> ClassSplits:
     """Returns the splits of a store's classes: its own test classes, or the second half as test."""
+    if store.tag_names:
+        raise DatasetError(
+            f"Folds of classes need one label path per image, but the images of '{store.name}' "
+            "have several labels each; choose data with classes."
+        )
     _check_marks(store)
-    tested = np.unique(store.classes[store.split == "test"])
-    both = np.intersect1d(tested, store.classes[store.split == "train"])
+    is_test = np.char.startswith(store.split, "test")
+    tested = np.unique(store.classes[is_test])
+    both = np.intersect1d(tested, store.classes[~is_test & (store.split != "")])
     if both.size:
         raise DatasetError(
             "Metric learning is tested on classes that were never trained on, but class "
@@ -32,7 +39,7 @@ def _check_marks(store: Store) -> None:
             f"{np.count_nonzero(store.split == '')} of {len(store)} images have none; mark them "
             "train or test, or leave `split` out."
         )
-    if marks == {"train"}:
+    if marks and marks <= {"train", SEEN}:
         raise DatasetError(
             "Images are marked train (or val), but none is marked test; mark the test classes, or "
             "leave `split` (or folders train and val) out to test on the second half of classes."

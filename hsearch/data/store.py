@@ -4,6 +4,9 @@ One row per image, sorted by class and then by id: `id`, `class`, `split`, `is_q
 `is_gallery`, `height`, `width` and `image` (the bytes of a JPEG, PNG or WEBP file, upright and
 opaque). The schema's metadata key `hsearch` holds a JSON text with the format version, the name,
 the label path of every class, the names of the levels, the digest and the provenance.
+
+A store of multi-label data has a column `tags` too, the numbers of an image's labels among the
+`tag_names` of the JSON text, and a single class that all images belong to.
 """
 
 import hashlib
@@ -21,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hsearch.data.header import FORMAT_VERSION, Header, content_digest
 from hsearch.data.intake import Entry, Progress, take_in
-from hsearch.data.records import BadFilesError, Problem, Record, Report
+from hsearch.data.records import SEEN, BadFilesError, Problem, Record, Report
 from hsearch.errors import DatasetError
 from hsearch.files import replacing
 from hsearch.hierarchy import Hierarchy, default_level_names
@@ -42,6 +45,9 @@ _SCHEMA = pa.schema(
         ("image", pa.binary()),
     ]
 )
+_TAGS = pa.field("tags", pa.list_(pa.int32()))
+_NO_CLASS = "image"
+"""Class and level of multi-label data, which have none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,12 +60,13 @@ class Store:
         digest: sha256 over ids, label paths, splits and image bytes, in hex digits.
         hierarchy: The label paths of its classes, which are sorted by their ids.
         classes: (N,) class of every row.
-        split: (N,) `train`, `test`, or empty where the source gave none.
+        split: (N,) see `Record`; empty where the source gave none.
         is_query: (N,) whether a row may be a query.
         is_gallery: (N,) whether a row may be retrieved.
         heights: (N,) in pixels.
         widths: (N,) in pixels.
         provenance: Where it came from and how it was made.
+        tag_names: All labels of multi-label data, sorted; none otherwise.
     """
 
     path: Path
@@ -73,7 +80,9 @@ class Store:
     heights: NDArray[np.int64]
     widths: NDArray[np.int64]
     provenance: dict[str, object]
+    tag_names: tuple[str, ...]
     _ids: pa.ChunkedArray = field(repr=False)
+    _tags: pa.ChunkedArray | None = field(repr=False)
     _images: list[pa.BinaryArray] = field(repr=False)
     _starts: NDArray[np.int64] = field(repr=False)
 
@@ -95,7 +104,9 @@ class Store:
             heights=table["height"].to_numpy().astype(np.int64),
             widths=table["width"].to_numpy().astype(np.int64),
             provenance=header.provenance,
+            tag_names=tuple(header.tag_names),
             _ids=table["id"],
+            _tags=table["tags"] if header.tag_names else None,
             _images=images,
             _starts=np.cumsum([0, *map(len, images)])[:-1],
         )
@@ -112,14 +123,29 @@ class Store:
         ids: list[str] = self._ids.to_pylist()
         return ids
 
+    @cached_property
+    def tags(self) -> NDArray[np.bool_]:
+        """(N, T) which of the T `tag_names` every image has; T is 0 where they have classes."""
+        marks = np.zeros((len(self), len(self.tag_names)), dtype=np.bool_)
+        if self._tags is not None:
+            lists = self._tags.combine_chunks()
+            rows = np.repeat(np.arange(len(self)), np.diff(lists.offsets.to_numpy()))
+            marks[rows, lists.flatten().to_numpy()] = True
+        return marks
+
     def label_path(self, label: int) -> tuple[str, ...]:
         """Returns the names on the path of one class, coarsest first."""
         path = self.hierarchy.paths[label]
         return tuple(names[int(i)] for names, i in zip(self.hierarchy.names, path, strict=True))
 
-    def rows(self, classes: ArrayLike) -> NDArray[np.int64]:
-        """Returns the row numbers of all images of the given classes, ascending."""
-        return np.flatnonzero(np.isin(self.classes, np.asarray(classes)))
+    def rows(self, classes: ArrayLike, *, seen: bool = False) -> NDArray[np.int64]:
+        """Returns the row numbers of the images of the given classes, ascending.
+
+        Images of the split `seen`, held out although their class is trained on, are never among
+        the others: they come alone, if asked for.
+        """
+        held_out = self.split == SEEN
+        return np.flatnonzero(np.isin(self.classes, np.asarray(classes)) & (held_out == seen))
 
     def encoded(self, row: int) -> memoryview:
         """Returns the bytes of one image file without copying them."""
@@ -184,18 +210,28 @@ def _schema(
     level_names: Sequence[str] | None,
     provenance: dict[str, object],
 ) -> pa.Schema:
-    classes = list(dict.fromkeys(entry.record.labels for entry in entries))
-    names = level_names or default_level_names(len(classes[0]))
-    Hierarchy.from_names(classes, names)
+    classes = _classes(entries)
     digest = content_digest(entry.row for entry in entries)
-    header = Header(name, digest, names, classes, provenance)
-    return _SCHEMA.with_metadata({_KEY: header.to_json()})
+    tag_names = sorted({tag for entry in entries for tag in entry.record.tags})
+    if tag_names:
+        header = Header(name, digest, [_NO_CLASS], [[_NO_CLASS]], provenance, tag_names)
+        schema = _SCHEMA.append(_TAGS)
+    else:
+        names = level_names or default_level_names(len(classes[0]))
+        Hierarchy.from_names(classes, names)
+        header = Header(name, digest, names, classes, provenance)
+        schema = _SCHEMA
+    return schema.with_metadata({_KEY: header.to_json()})
+
+
+def _classes(entries: list[Entry]) -> list[tuple[str, ...]]:
+    return list(dict.fromkeys(entry.record.labels for entry in entries))
 
 
 def _write(path: Path, schema: pa.Schema, entries: list[Entry], spool: BinaryIO) -> None:
-    classes = {
-        labels: i for i, labels in enumerate(dict.fromkeys(e.record.labels for e in entries))
-    }
+    classes = {labels: i for i, labels in enumerate(_classes(entries))}
+    tags = sorted({tag for entry in entries for tag in entry.record.tags})
+    numbers = {tag: i for i, tag in enumerate(tags)}
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
         for batch in _batches(entries):
             records = [entry.record for entry in batch]
@@ -209,6 +245,8 @@ def _write(path: Path, schema: pa.Schema, entries: list[Entry], spool: BinaryIO)
                 [entry.width for entry in batch],
                 [os.pread(spool.fileno(), entry.length, entry.offset) for entry in batch],
             ]
+            if numbers:
+                columns.append([[numbers[tag] for tag in record.tags] for record in records])
             arrays = map(pa.array, columns, schema.types)
             writer.write_batch(pa.record_batch(list(arrays), schema=schema))
 
@@ -229,10 +267,11 @@ def _verify(path: Path) -> None:
     digest = content_digest(
         (
             store.ids[row],
-            store.label_path(int(store.classes[row])),
+            () if store.tag_names else store.label_path(int(store.classes[row])),
             str(store.split[row]),
             bool(store.is_query[row]),
             bool(store.is_gallery[row]),
+            [store.tag_names[tag] for tag in np.flatnonzero(store.tags[row])],
             hashlib.sha256(store.encoded(row)).digest(),
         )
         for row in range(len(store))

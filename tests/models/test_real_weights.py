@@ -1,7 +1,6 @@
 """Real ImageNet weights on real photographs, through the same code as any training."""
 
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,17 +16,12 @@ from hsearch.evaluation.embed import embed_batches
 from hsearch.evaluation.evaluate import retrieval_metrics
 from hsearch.models.embedder import Embedder
 from hsearch.spec import ImageSpec, ModelSpec
+from tests.shared_data import shared_data
 
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
+pytestmark = pytest.mark.realdata
+
 IMAGES_PER_CLASS = 5
 IMAGE = ImageSpec(resize=128, crop=128, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
-
-
-def shared_data(name):
-    """A file or folder of the data that lie beside the project and are no part of it."""
-    if not (SHARED / name).exists():
-        pytest.fail(f"This test needs `../shared/data/{name}` beside the project's folder.")
-    return SHARED / name
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,9 @@ A source is one file here. The first line of its docstring says what it reads. `
 `Record` per image, a `Problem` for whatever cannot become one, and a `Note` for what the user
 should know. It takes nothing if it needs no files, the `path` that the user gave if the layout is
 the user's own, or the `layout` of a data set's official files, with `HOME`, the page of its owners,
-for the message about missing ones. `LEVEL_NAMES`, if there, names the levels.
+for the message about missing ones. `LEVEL_NAMES`, if there, names the levels. Whether listed
+images lie inside the data's folder, exist and can be read, and whether others lie beside them, is
+checked for all sources alike.
 
 A file called `cub200.py` is the data set `cub200`. Where there are several data sets of one layout,
 `VARIANTS` holds the keyword arguments of `records` by the name of each.
@@ -14,16 +16,14 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-from hsearch.data.layout import open_layout
-from hsearch.data.records import Note, Problem, Record
+from hsearch.data.layout import Found, open_layout
 from hsearch.errors import DatasetError, did_you_mean
-
-Found = Iterator[Record | Problem | Note]
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ class Source:
         level_names: Of the levels, if it names them.
         home: The page of the data set's owners; None for layouts of a user's own.
         needs_path: Whether it reads files of the user.
+        module: The name of its file.
     """
 
     name: str
@@ -43,18 +44,26 @@ class Source:
     level_names: tuple[str, ...] | None
     home: str | None
     needs_path: bool
+    module: str
     _records: Callable[..., Found]
     _options: Mapping[str, object]
 
-    def records(self, path: Path | None) -> Found:
-        """Yields what the source finds; `path` is required if it `needs_path`."""
+    @contextmanager
+    def open(self, path: Path | None, scratch: Path) -> Iterator[Found]:
+        """Yields what the source finds; the images can be read until the end of the context.
+
+        Args:
+            path: The user's files, if it `needs_path`.
+            scratch: A folder for what comes out of archives, which does not exist before and
+                afterwards.
+        """
         if path is None:
-            yield from self._records(**self._options)
+            yield self._records(**self._options)
         elif self.home is None:
-            yield from self._records(path, **self._options)
+            yield self._records(path, **self._options)
         else:
-            with open_layout(path, self.name, self.home) as layout:
-                yield from self._records(layout, **self._options)
+            with open_layout(path, self.name, self.home, scratch) as layout:
+                yield layout.checked(self._records(layout, **self._options))
 
 
 def available_sources() -> list[str]:
@@ -74,6 +83,7 @@ def load_source(name: str) -> Source:
         level_names=getattr(module, "LEVEL_NAMES", None),
         home=getattr(module, "HOME", None),
         needs_path=first in ("path", "layout"),
+        module=module.__name__.rpartition(".")[2],
         _records=module.records,
         _options=options,
     )

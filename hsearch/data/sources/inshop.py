@@ -7,8 +7,8 @@ images, unpacked from img.zip to img/ (in Img/). Items of the query and gallery 
 from collections.abc import Iterator
 from pathlib import Path
 
-from hsearch.data.layout import Layout, is_inside, read_lines
-from hsearch.data.records import Note, Problem, Record
+from hsearch.data.layout import Found, Layout, read_lines
+from hsearch.data.records import Record
 from hsearch.errors import DatasetError
 
 HOME = "https://mmlab.ie.cuhk.edu.hk/projects/DeepFashion/InShopRetrieval.html"
@@ -16,7 +16,7 @@ LEVEL_NAMES = ("category", "item")
 PARTS = ("train", "query", "gallery")
 
 
-def records(layout: Layout) -> Iterator[Record | Problem | Note]:
+def records(layout: Layout) -> Found:
     """Yields the images in the order of the list; the number of an item sorts the classes."""
     (partition,) = layout.require(
         "list_eval_partition.txt|Eval/list_eval_partition.txt",
@@ -30,9 +30,6 @@ def records(layout: Layout) -> Iterator[Record | Problem | Note]:
                 f"one of {', '.join(PARTS)}, but has '{path} {item} {part}'."
             )
         relative = path.removeprefix("img/")
-        if not is_inside(images, relative):
-            yield Problem(path, "path out of the data's folder")
-            continue
         yield Record(
             id=path,
             image=images / relative,

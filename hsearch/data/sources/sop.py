@@ -4,10 +4,8 @@ Reads Stanford_Online_Products.zip or its folder: Ebay_train.txt, Ebay_test.txt 
 images, one per category.
 """
 
-from collections.abc import Iterator
-
-from hsearch.data.layout import Layout, is_inside, read_lines
-from hsearch.data.records import Note, Problem, Record
+from hsearch.data.layout import Found, Layout, read_lines
+from hsearch.data.records import Record
 from hsearch.errors import DatasetError
 
 HOME = "https://cvgl.stanford.edu/projects/lifted_struct/"
@@ -15,7 +13,7 @@ LEVEL_NAMES = ("category", "product")
 HEADER = ["image_id", "class_id", "super_class_id", "path"]
 
 
-def records(layout: Layout) -> Iterator[Record | Problem | Note]:
+def records(layout: Layout) -> Found:
     """Yields the images in the order of the two lists; classes are sorted by their number."""
     lists = layout.require("Ebay_train.txt", "Ebay_test.txt", inside="Stanford_Online_Products.zip")
     for split, path in zip(("train", "test"), lists, strict=True):
@@ -31,9 +29,6 @@ def records(layout: Layout) -> Iterator[Record | Problem | Note]:
                 raise DatasetError(
                     f"The class_id of line {number} of {path} must be a number, but is '{product}'."
                 )
-            if not is_inside(path.parent, image):
-                yield Problem(image, "path out of the data's folder")
-                continue
             yield Record(
                 id=image,
                 image=path.parent / image,
