@@ -150,14 +150,14 @@ def test_boxes_count_pixels_from_one_and_hold_their_last(tmp_path):
 @pytest.mark.parametrize("label", [0, 197, -1, 1.5, "x", []])
 def test_a_class_must_be_one_of_the_names(tmp_path, label):
     build_annos(tmp_path, **{"class": label})
-    with pytest.raises(DatasetError, match="class of image 12 of .* from 1 to 196, but is"):
+    with pytest.raises(DatasetError, match=r"class of image 12 of .* from 1 to 196, but is"):
         read(tmp_path)
 
 
 def test_a_box_must_be_numbers(tmp_path):
     build_annos(tmp_path, bbox_y1="x")
     with pytest.raises(
-        DatasetError, match="box of image 12 of .* four numbers, but is '1 x 16 12'"
+        DatasetError, match=r"box of image 12 of .* four numbers, but is '1 x 16 12'"
     ):
         read(tmp_path, cropped=True)
 
@@ -168,7 +168,7 @@ def test_a_cut_off_file_is_one_sentence(tmp_path, keep):
     path = tmp_path / "cars_annos.mat"
     whole = path.read_bytes()
     path.write_bytes(whole[: keep if isinstance(keep, int) else int(keep * len(whole))])
-    with pytest.raises(DatasetError, match="must be a MATLAB file .* get it from"):
+    with pytest.raises(DatasetError, match=r"must be a MATLAB file .* get it from"):
         read(tmp_path)
 
 
@@ -178,11 +178,11 @@ def test_test_images_without_classes_are_refused(tmp_path):
     entries = [{**BOX, "fname": "00001.jpg"}, {**BOX, "fname": "00002.jpg"}]
     path = tmp_path / "cars_test_annos_withlabels.mat"
     savemat(path, {"annotations": structs(entries)})
-    with pytest.raises(DatasetError, match="class is needed.*take cars_test_annos_withlabels.mat"):
+    with pytest.raises(DatasetError, match=r"class is needed.*take cars_test_annos_withlabels.mat"):
         read(tmp_path)
     path.rename(tmp_path / "devkit" / "cars_test_annos.mat")
     with pytest.raises(
-        DatasetError, match="need cars_test_annos_withlabels.mat or .*of car_devkit"
+        DatasetError, match=r"need cars_test_annos_withlabels.mat or .*of car_devkit"
     ):
         read(tmp_path)
 
@@ -221,5 +221,5 @@ def test_both_layouts_train_on_the_same_models(real):
 @pytest.mark.realdata
 def test_the_real_list_without_labels_is_refused(real):
     (real / "cars_test_annos.mat").replace(real / "cars_test_annos_withlabels.mat")
-    with pytest.raises(DatasetError, match="take cars_test_annos_withlabels.mat"):
+    with pytest.raises(DatasetError, match=r"take cars_test_annos_withlabels.mat"):
         read(real)
