@@ -10,11 +10,8 @@ from pathlib import Path
 from typing import Any
 from zlib import error as ZlibError
 
-from scipy.io import loadmat
-from scipy.io.matlab import MatReadError
-
 from hsearch.data.layout import Found, Layout
-from hsearch.data.records import Record, box_from_one
+from hsearch.data.records import Box, Record, box_from_one
 from hsearch.errors import DatasetError
 
 HOME = "https://ai.stanford.edu/~jkrause/cars/car_dataset.html"
@@ -31,9 +28,9 @@ TWO_WORDS = ("AM General", "Aston Martin", "Land Rover")
 # What scipy was seen to raise for thousands of files that were cut off or had some bytes changed.
 _DAMAGED = (
     *(ArithmeticError, LookupError, MemoryError, NameError, NotImplementedError, OSError),
-    *(TypeError, ValueError, MatReadError, ZlibError),
+    *(TypeError, ValueError, ZlibError),
 )
-_BOX = ("bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2")
+_CORNERS = ("bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2")
 
 
 def records(layout: Layout, levels: tuple[str, ...] = LEVEL_NAMES, cropped: bool = False) -> Found:
@@ -47,14 +44,13 @@ def records(layout: Layout, levels: tuple[str, ...] = LEVEL_NAMES, cropped: bool
             file = file.removeprefix(f"{folder.name}/")
             label = _class(entry, names, where)
             name = names[label - 1]
-            corners = [_field(entry, corner, where=where) for corner in _BOX]
             yield Record(
                 id=f"{folder.name}/{file}",
                 image=folder / file,
                 labels=(_make(name), name)[-len(levels) :],
                 split="train" if label <= TRAIN_CLASSES else "test",
                 order=label,
-                box=box_from_one(corners, where) if cropped else None,
+                box=_box(entry, where) if cropped else None,
             )
 
 
@@ -79,9 +75,12 @@ def _files(layout: Layout) -> tuple[Path, list[tuple[Path, Path]]]:
 
 def _read(path: Path, variable: str) -> list[Any]:
     """Returns the items of one variable of a MATLAB file."""
+    from scipy.io import loadmat  # here, as it takes longer than to list all sources
+    from scipy.io.matlab import MatReadError
+
     try:
         items = list(loadmat(path, simplify_cells=True, variable_names=[variable])[variable])
-    except _DAMAGED:
+    except (*_DAMAGED, MatReadError):
         raise DatasetError(
             f"The file {path} must be a MATLAB file with the list `{variable}`, but cannot be read "
             f"as one; get it from its official home again."
@@ -98,6 +97,10 @@ def _class(entry: object, names: list[str], where: str) -> int:
     return int(label)
 
 
+def _box(entry: object, where: str) -> Box:
+    return box_from_one([_field(entry, corner, where=where) for corner in _CORNERS], where)
+
+
 def _field(entry: object, *names: str, where: str) -> object:
     """Returns the first of the fields that the entry has."""
     for name in names:
@@ -108,4 +111,4 @@ def _field(entry: object, *names: str, where: str) -> object:
 
 
 def _make(name: str) -> str:
-    return next((make for make in TWO_WORDS if name.startswith(make)), name.split()[0])
+    return next((make for make in TWO_WORDS if name.startswith(make)), name.partition(" ")[0])

@@ -50,7 +50,9 @@ def records(layout: Layout, cropped: bool = False) -> Found:
             box=box_of.get(path),
         )
     if elsewhere:
-        yield Note(f"{elsewhere} images count in the category where their item is listed first")
+        yield Note(
+            f"items in several categories count in the first one listed ({elsewhere} images)"
+        )
 
 
 def _boxes(path: Path) -> dict[str, Box]:
