@@ -97,6 +97,9 @@ class Layout:
                     yield Problem(item.id, "path out of the data's folder")
                     continue
                 listed[item.image.parent].add(item.image.name)
+            elif isinstance(item, Note):
+                for image in item.images:
+                    listed[image.parent].add(image.name)
             yield item
         others = [
             folder / name
