@@ -75,9 +75,15 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A sentence about the whole source that its user should read; nothing is left out."""
+    """A sentence about the whole source that its user should read.
+
+    Attributes:
+        text: The sentence.
+        images: Files that the source knows and leaves out, if it is about such.
+    """
 
     text: str
+    images: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
