@@ -3,9 +3,8 @@ import zipfile
 
 import pytest
 
-from hsearch.data.layout import open_layout, read_lines
-from hsearch.data.records import Note, Problem, Record
 from hsearch.data.layout import open_layout, read_json, read_lines
+from hsearch.data.records import Note, Problem, Record
 from hsearch.errors import DatasetError
 from tests.data.toy import save
 
