@@ -1,5 +1,6 @@
 """The official files of a data set: in a folder, below it, or in its archives."""
 
+import json
 import os
 import shutil
 from collections import defaultdict
@@ -7,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from hsearch.data.archives import is_archive, unpack
 from hsearch.data.images import SUFFIXES
@@ -146,13 +148,7 @@ def read_lines(path: Path, columns: int | None = None) -> Iterator[tuple[int, li
     Raises:
         DatasetError: The text is not UTF-8, or a line has fewer words.
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise DatasetError(
-            f"The file {path} must be UTF-8 text, but is not; get it from its official home again."
-        ) from None
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(_read_text(path).splitlines(), start=1):
         words = line.split() if columns is None else line.split(maxsplit=columns - 1)
         if not words:
             continue
@@ -161,6 +157,36 @@ def read_lines(path: Path, columns: int | None = None) -> Iterator[tuple[int, li
                 f"Line {number} of {path} must have {columns} columns, but has {len(words)}."
             )
         yield number, [word.strip() for word in words]
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Returns the object that a JSON file holds.
+
+    Raises:
+        DatasetError: The text is not UTF-8, not JSON, or holds something else than an object.
+    """
+    try:
+        content = json.loads(_read_text(path))
+    except json.JSONDecodeError as error:
+        raise DatasetError(
+            f"The file {path} must be JSON, but is not from line {error.lineno}, column "
+            f"{error.colno} on ({error.msg}); get it from its official home again."
+        ) from None
+    if not isinstance(content, dict):
+        raise DatasetError(
+            f"The file {path} must hold a JSON object, but line 1, column 1 begins a "
+            f"{type(content).__name__}; get it from its official home again."
+        )
+    return content
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise DatasetError(
+            f"The file {path} must be UTF-8 text, but is not; get it from its official home again."
+        ) from None
 
 
 def _subfolders(folder: Path) -> list[Path]:

@@ -2,7 +2,7 @@ import zipfile
 
 import pytest
 
-from hsearch.data.layout import open_layout, read_lines
+from hsearch.data.layout import open_layout, read_json, read_lines
 from hsearch.errors import DatasetError
 
 HOME = "https://example.org/birds"
@@ -71,3 +71,27 @@ def test_wrong_lines_are_sentences(tmp_path, content, message):
     (tmp_path / "x.txt").write_bytes(content)
     with pytest.raises(DatasetError, match=message):
         list(read_lines(tmp_path / "x.txt", columns=2))
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_a_json_object_is_read(tmp_path, mark):
+    path = tmp_path / "x.json"
+    path.write_bytes((mark + '{"names":\r\n ["a", "\u00e9"]}').encode())
+    assert read_json(path) == {"names": ["a", "\u00e9"]}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'{"a": 1,\n  }', "x.json must be JSON, but is not from line 2, column 3 on"),
+        (b"", "must be JSON, but is not from line 1, column 1 on"),
+        (b"[1, 2]", "x.json must hold a JSON object, but line 1, column 1 begins a list"),
+        (b"null", "must hold a JSON object"),
+        (b"\xff\xfe{}", "x.json must be UTF-8 text"),
+    ],
+)
+def test_wrong_json_is_one_sentence(tmp_path, content, message):
+    (tmp_path / "x.json").write_bytes(content)
+    with pytest.raises(DatasetError, match=message) as caught:
+        read_json(tmp_path / "x.json")
+    assert "\n" not in str(caught.value)
