@@ -2,7 +2,7 @@ import zipfile
 
 import pytest
 
-from hsearch.data.layout import open_layout, read_json, read_lines
+from hsearch.data.layout import open_layout, read_json, read_json_list, read_lines
 from hsearch.errors import DatasetError
 
 HOME = "https://example.org/birds"
@@ -74,8 +74,10 @@ def test_wrong_lines_are_sentences(tmp_path, content, message):
 
 
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
-def test_a_json_object_is_read(tmp_path, mark):
+def test_json_is_read(tmp_path, mark):
     path = tmp_path / "x.json"
+    path.write_bytes((mark + "[1,\r\n 2]").encode())
+    assert read_json_list(path) == [1, 2]
     path.write_bytes((mark + '{"names":\r\n ["a", "\u00e9"]}').encode())
     assert read_json(path) == {"names": ["a", "\u00e9"]}
 
@@ -85,7 +87,7 @@ def test_a_json_object_is_read(tmp_path, mark):
     [
         (b'{"a": 1,\n  }', "x.json must be JSON, but is not from line 2, column 3 on"),
         (b"", "must be JSON, but is not from line 1, column 1 on"),
-        (b"[1, 2]", "x.json must hold a JSON object, but line 1, column 1 begins a list"),
+        (b"[1, 2]", "x.json must hold a JSON object, but something else begins at line 1"),
         (b"null", "must hold a JSON object"),
         (b"\xff\xfe{}", "x.json must be UTF-8 text"),
     ],
@@ -95,3 +97,6 @@ def test_wrong_json_is_one_sentence(tmp_path, content, message):
     with pytest.raises(DatasetError, match=message) as caught:
         read_json(tmp_path / "x.json")
     assert "\n" not in str(caught.value)
+    (tmp_path / "x.json").write_text("{}")
+    with pytest.raises(DatasetError, match="must hold a JSON list"):
+        read_json_list(tmp_path / "x.json")
