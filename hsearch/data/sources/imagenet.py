@@ -5,9 +5,9 @@ beside, and the images of train/SYNSET/ or of ILSVRC2012_img_train.tar, which st
 validation images, of the same classes, are left out.
 
 WordNet's paths differ in length, and a synset may have several parents. Here a synset's path is its
-longest one from a root, through the parent of the smallest id where several are as long: so a dog is
-a canine and no domestic animal. Its label path is what lies on that path at `DEPTHS`, where the root
-is 0 (living thing > animal > mammal), and itself, which also stands for what a short path lacks.
+longest one from a root, through the parent of the smallest id where several are as long: so a dog
+is a canine and no domestic animal. Its label path is what lies on that path at `DEPTHS`, where the
+root is 0 (living thing > animal > mammal), and itself, which stands for what a short path lacks.
 """
 
 import re
@@ -80,12 +80,15 @@ def _names(words: Path) -> dict[str, str]:
 
 
 def _unpacked(train: Path) -> Iterator[tuple[str, str, Image | None]]:
-    for folder in sorted(path for path in train.iterdir() if path.is_dir()):
-        images = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
-        for image in images:
-            yield folder.name, image.name, image
+    for folder in filter(Path.is_dir, _visible(train)):
+        images = _visible(folder)
+        yield from ((folder.name, image.name, image) for image in images)
         if not images:
             yield folder.name, "", None
+
+
+def _visible(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
 
 
 def _packed(archive: Path) -> Iterator[tuple[str, str, Image]]:

@@ -200,7 +200,9 @@ def test_a_damaged_archive_is_refused_and_a_whole_one_works_then(tmp_path, data_
 @pytest.mark.usefixtures("data_home")
 def test_folders_that_are_no_synsets_or_empty(tmp_path):
     build(tmp_path)
-    (tmp_path / "train" / ".thumbnails.txt").write_text("")
+    (tmp_path / "train" / "labels.txt").write_text("")
+    (tmp_path / "train" / ".thumbnails").mkdir()
+    (tmp_path / "train" / CLASSES[0] / ".hidden").write_text("")
     (tmp_path / "train" / "n02083346").mkdir()
     with pytest.raises(BadFilesError, match="1 empty folder"):
         prepare("imagenet", tmp_path)
