@@ -81,10 +81,8 @@ def _names(words: Path) -> dict[str, str]:
 
 def _unpacked(train: Path) -> Iterator[tuple[str, str, Image | None]]:
     for folder in filter(Path.is_dir, _visible(train)):
-        images = _visible(folder)
-        yield from ((folder.name, image.name, image) for image in images)
-        if not images:
-            yield folder.name, "", None
+        for image in _visible(folder) or [None]:
+            yield folder.name, image.name if image else "", image
 
 
 def _visible(folder: Path) -> list[Path]:
