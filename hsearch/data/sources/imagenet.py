@@ -81,7 +81,7 @@ def _names(words: Path) -> dict[str, str]:
 
 def _unpacked(train: Path) -> Iterator[tuple[str, str, Image | None]]:
     for folder in filter(Path.is_dir, _visible(train)):
-        for image in _visible(folder) or [None]:
+        for image in (*_visible(folder),) or (None,):
             yield folder.name, image.name if image else "", image
 
 
