@@ -48,7 +48,7 @@ def class_splits(
             wrap-around of the Reality Check's own code, 4 folds.
         num_folds: At least 2.
         test_classes: The test classes where the data set names them itself; all others are
-            trainval. Not for `mlrc`, whose ranges are its own.
+            trainval. For `mlrc` they must be the second half.
 
     References:
         Musgrave, Belongie, Lim, A Metric Learning Reality Check, ECCV 2020, arXiv:2003.08505.
@@ -56,12 +56,15 @@ def class_splits(
     if num_folds < 2 or (splits == "mlrc" and num_folds != NUM_FOLDS):
         raise ConfigError(f"`{splits}` splits cannot have {num_folds} folds.")
     classes = np.arange(num_classes)
-    if test_classes is None:
-        test = classes[num_classes // 2 :]
-    elif splits == "mlrc":
-        raise ConfigError("`mlrc` splits halve the classes, but this data set names its own test.")
-    else:
-        test = _checked(np.unique(np.asarray(test_classes, dtype=np.int64)), num_classes)
+    test = classes[num_classes // 2 :]
+    if test_classes is not None:
+        named = _checked(np.unique(np.asarray(test_classes, dtype=np.int64)), num_classes)
+        if splits == "mlrc" and not np.array_equal(named, test):
+            raise ConfigError(
+                "`mlrc` splits test on the second half of the classes, but this data set names "
+                "others as its own test; use `disjoint`."
+            )
+        test = named
     trainval = np.setdiff1d(classes, test)
     if len(trainval) < 2 * num_folds:
         raise ConfigError(

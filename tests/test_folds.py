@@ -85,7 +85,10 @@ def test_two_folds_of_the_smallest_data_set():
         ({"num_classes": 0}, "but 0 of 0 are left"),
         ({"num_classes": 40, "num_folds": 1}, "cannot have 1 folds"),
         ({"num_classes": 40, "num_folds": 3, "splits": "mlrc"}, "cannot have 3 folds"),
-        ({"num_classes": 40, "test_classes": [1], "splits": "mlrc"}, "names its own test"),
+        (
+            {"num_classes": 40, "test_classes": [1], "splits": "mlrc"},
+            "names others as its own test",
+        ),
         ({"num_classes": 40, "test_classes": [40]}, "test classes must lie in 0..39"),
         ({"num_classes": 40, "test_classes": []}, "at least one test class"),
         ({"num_classes": 40, "test_classes": list(range(33))}, "but 7 of 40 are left"),

@@ -36,8 +36,9 @@ def site(tmp_path_factory) -> Path:
 def test_every_file_is_shipped(site):
     shipped = {path.relative_to(site).as_posix() for path in site.rglob("*") if path.is_file()}
     source = site.parent / "source"
-    modules = [*(source / "hsearch").rglob("*.py"), *(source / "hsearch").rglob("*.yaml")]
-    wanted = {path.relative_to(source).as_posix() for path in modules}
+    kinds = ("*.py", "*.yaml", "*.csv")
+    files = [path for kind in kinds for path in (source / "hsearch").rglob(kind)]
+    wanted = {path.relative_to(source).as_posix() for path in files}
     wanted |= {f"hsearch/search_spaces/{path.name}" for path in source.glob("search_spaces/*.yaml")}
     assert wanted - shipped == set(), "a room is missing in pyproject.toml's list of packages"
     assert {name.split("/")[0] for name in shipped if ".dist-info/" not in name} == {"hsearch"}

@@ -44,8 +44,9 @@ def _positive(ctx: click.Context, param: click.Parameter, value: float | None) -
     "part",
     default="validation",
     show_default=True,
-    type=click.Choice(["train", "validation", "test"]),
-    help="Classes that the run's fold was trained on, its validation classes, or the test classes.",
+    type=click.Choice(["train", "seen", "validation", "test"]),
+    help="Images that the run's fold was trained on, images of the same classes that the data set "
+    "holds out (they query those), its validation classes, or the test classes.",
 )
 @click.option(
     "--embeddings",
@@ -87,7 +88,8 @@ def _positive(ctx: click.Context, param: click.Parameter, value: float | None) -
 @click.option(
     "--classify",
     is_flag=True,
-    help="Add the accuracy of k-NN and of a linear probe that learn from half of each class.",
+    help="Add the accuracy of k-NN and of a linear probe that learn from half of each class, or "
+    "from the gallery where no query is in it.",
 )
 @click.option("--nmi", is_flag=True, help="Add NMI: how well clusters of k-means fit the labels.")
 @click.option(
@@ -109,7 +111,7 @@ def _positive(ctx: click.Context, param: click.Parameter, value: float | None) -
 def evaluate(
     ctx: click.Context,
     runs: tuple[Path, ...],
-    part: Literal["train", "validation", "test"],
+    part: Literal["train", "seen", "validation", "test"],
     embeddings: Path | None,
     labels: Path | None,
     similarity: "Similarity",

@@ -1,7 +1,7 @@
 """What an evaluation found: tables for people, JSON for programs."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -47,7 +47,7 @@ def report(
     if as_json:
         click.echo(page)
     else:
-        _print_tables(each, joined, models[0].level_names)
+        _print_tables(each, joined, _columns(models[0]))
     if out is not None:
         _write(out, page)
         click.echo(f"hsearch: note: the scores are in {out}", err=True)
@@ -73,7 +73,12 @@ def _facts(
         "curvature": curvatures[0] if len(set(curvatures)) == 1 else curvatures,
         "alpha": options.alpha,
         "levels": first.level_names,
+        **({"test_sets": _set_sizes(first)} if first.test_sets else {}),
     }
+
+
+def _set_sizes(model: Embedded) -> dict[str, int]:
+    return {name: int(rows.sum()) for name, rows in model.test_sets.items()}
 
 
 def _numbers(each: list[Metrics], joined: Metrics | None) -> dict[str, object]:
@@ -94,52 +99,51 @@ def _title(scored: dict[str, object]) -> str:
 def _protocol_words(model: Embedded) -> str:
     protocol = protocol_of(model)
     words = f"{plural(len(model.embeddings), 'image')}, {model.similarity}, {protocol.kind}"
-    if protocol.kind == "query/gallery":
+    if model.test_sets:
+        sizes = (f"{name} {size}" for name, size in _set_sizes(model).items())
+        words += f" ({', '.join(sizes)} images)"
+    if protocol.queries < len(model.embeddings) or protocol.gallery < len(model.embeddings):
         words += f": {protocol.queries} query {plural(protocol.gallery, 'image')}"
     if protocol.queries_without_match:
         words += f"; {protocol.queries_without_match} queries have no match at the finest level"
     return words
 
 
-def _print_tables(each: list[Metrics], joined: Metrics | None, level_names: Sequence[str]) -> None:
+def _print_tables(each: list[Metrics], joined: Metrics | None, columns: Mapping[str, str]) -> None:
     if joined is None:
-        _print_scores(each[0], level_names)
+        _print_scores(each[0], columns)
     else:
-        _print_fold_scores(separated(each), joined, level_names)
+        _print_fold_scores(separated(each), joined, columns)
 
 
-def _print_scores(metrics: Metrics, level_names: Sequence[str]) -> None:
+def _print_scores(metrics: Metrics, columns: Mapping[str, str]) -> None:
     """Prints the metrics of one model: a row per metric, a column per level and one for all."""
     names = [name for name in metrics if "/" not in name and name not in ALL_LEVEL_METRICS]
-    several = len(level_names) > 1
     rows = [
-        [
-            metric_title(name),
-            *(f"{metrics[prefix + name]:.4f}" for prefix in _prefixes(level_names)),
-        ]
+        [metric_title(name), *(f"{metrics[prefix + name]:.4f}" for prefix in columns)]
         for name in names
     ]
-    columns = ["metric", *level_names]
-    if several:
-        columns.append("all levels")
+    titles = ["metric", *columns.values()]
+    over_all = [name for name in ALL_LEVEL_METRICS if name in metrics and len(columns) > 1]
+    if over_all:
+        titles.append("all levels")
         rows = [[*row, ""] for row in rows]
         rows += [
-            [metric_title(name), *("" for _ in level_names), f"{metrics[name]:.4f}"]
-            for name in ALL_LEVEL_METRICS
+            [metric_title(name), *("" for _ in columns), f"{metrics[name]:.4f}"]
+            for name in over_all
         ]
-    print_table(columns, rows)
+    print_table(titles, rows)
 
 
 def _print_fold_scores(
-    separated: Mapping[str, Spread], concatenated: Metrics, level_names: Sequence[str]
+    separated: Mapping[str, Spread], concatenated: Metrics, columns: Mapping[str, str]
 ) -> None:
     """Prints the metrics of several models: a row per level and metric, both ways side by side."""
     rows = []
-    levels = dict(zip(_prefixes(level_names), level_names, strict=True))
-    for prefix, level in levels.items():
+    for prefix, level in columns.items():
         names = [name for name in separated if _prefix(name) == prefix]
         rows += [[level, *_row(name, separated, concatenated)] for name in names]
-    if len(level_names) > 1:
+    if len(columns) > 1:
         names = [name for name in separated if name in ALL_LEVEL_METRICS]
         rows += [["all", *_row(name, separated, concatenated)] for name in names]
     print_table(["level", "metric", "separated", "concatenated"], rows)
@@ -154,9 +158,12 @@ def _row(name: str, separated: Mapping[str, Spread], concatenated: Metrics) -> l
     ]
 
 
-def _prefixes(level_names: Sequence[str]) -> list[str]:
-    """What the metrics of each level begin with, coarsest first."""
-    return [level_prefix(level, len(level_names)) for level in range(len(level_names))]
+def _columns(model: Embedded) -> dict[str, str]:
+    """What the metrics of each level, or each test set, begin with -> its name, coarsest first."""
+    if model.test_sets:
+        return {f"{name}/": name for name in model.test_sets} | {"": "mean"}
+    levels = enumerate(model.level_names)
+    return {level_prefix(level, len(model.level_names)): name for level, name in levels}
 
 
 def _prefix(name: str) -> str | None:

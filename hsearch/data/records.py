@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from hsearch.errors import DatasetError
 
@@ -17,6 +18,8 @@ LEVEL_TESTS = ("test-coarse", "test-middle", "test-fine")
 """Splits of data with one test set per level: each image counts at the level of its set."""
 
 Image = Path | bytes | Callable[[], bytes]
+
+Box = tuple[int, int, int, int]
 
 _REASONS = 3
 """How many reasons a sentence counts."""
@@ -48,7 +51,7 @@ class Record:
     is_gallery: bool = True
     order: int = 0
     tags: tuple[str, ...] = ()
-    box: tuple[int, int, int, int] | None = None
+    box: Box | None = None
     where: str = field(default="", compare=False)
 
     @property
@@ -132,6 +135,25 @@ def split_name(given: str, where: str) -> str:
         accepted = ", ".join(key for key in SPLITS if key)
         raise DatasetError(f"The split of {where} must be one of {accepted}, but is '{given}'.")
     return name
+
+
+def box_from_one(given: Sequence[Any], where: str, *, sized: bool = False) -> Box:
+    """Returns the box of a record from corners whose pixels count from 1, the last one included.
+
+    Args:
+        given: Left, top, right and bottom, as numbers or text. A 0 is taken for a 1.
+        where: Whose box it is, for the message.
+        sized: Width and height are given instead of right and bottom.
+    """
+    try:
+        left, top, right, bottom = (int(float(number)) for number in given)
+    except (TypeError, ValueError, OverflowError):
+        raise DatasetError(
+            f"The box of {where} must be four numbers, but is '{' '.join(map(str, given))}'."
+        ) from None
+    if sized:
+        right, bottom = left + right - 1, top + bottom - 1
+    return max(left - 1, 0), max(top - 1, 0), right, bottom
 
 
 def check_depths(records: Sequence[Record]) -> None:

@@ -39,6 +39,13 @@ def _check_marks(store: Store) -> None:
             f"{np.count_nonzero(store.split == '')} of {len(store)} images have none; mark them "
             "train or test, or leave `split` out."
         )
+    seen = store.classes[store.split == SEEN]
+    untrained = np.setdiff1d(seen, store.classes[store.split == "train"])
+    if untrained.size:
+        raise DatasetError(
+            "Images are held out of classes that are trained on, but class "
+            f"'{store.hierarchy.names[-1][untrained[0]]}' has no image to train on."
+        )
     if marks and marks <= {"train", SEEN}:
         raise DatasetError(
             "Images are marked train (or val), but none is marked test; mark the test classes, or "

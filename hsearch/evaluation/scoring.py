@@ -1,22 +1,24 @@
 """Scoring embedded images: what is scored, by which protocol, and which metrics are wanted."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hsearch.errors import ConfigError
 from hsearch.evaluation.classification import halves, knn_accuracy, linear_accuracy
 from hsearch.evaluation.clustering import nmi
 from hsearch.evaluation.evaluate import Progress, retrieval_metrics
 from hsearch.evaluation.neighbors import MEMORY_BUDGET
-from hsearch.evaluation.protocols import concatenated
+from hsearch.evaluation.protocols import DymlSet, concatenated, dyml_metrics
 from hsearch.evaluation.task import BoolArray, IntArray, RetrievalTask
 from hsearch.geometry import Geometry
 from hsearch.results import RECALL_AT, Metrics, level_prefix
 
 Similarity = Literal["cosine", "euclidean", "poincare"]
+ProtocolKind = Literal["self retrieval", "query/gallery", "one test set per level"]
 
 NEIGHBORS = 20  # that vote in k-NN classification, as is usual
 
@@ -33,6 +35,8 @@ class Embedded:
         curvature: Of the Poincare ball, else 0.
         queries: (N,) which rows query; all if None.
         gallery: (N,) which rows are retrieved; all if None.
+        test_sets: Name -> (N,) which rows belong to it, where every set is scored alone and by the
+            finest label (DyML); none elsewhere.
     """
 
     embeddings: NDArray[Any]
@@ -42,6 +46,7 @@ class Embedded:
     curvature: float = 0.0
     queries: BoolArray | None = None
     gallery: BoolArray | None = None
+    test_sets: Mapping[str, BoolArray] = field(default_factory=dict)
 
     @property
     def geometry(self) -> Geometry:
@@ -57,8 +62,9 @@ class ScoreOptions:
         recall_at: The k of recall_at_k.
         alpha: Exponent of the relevance of `h_ap`, > 0; above 1 it favours the fine levels.
         memory_budget: Bytes that a search may take at a time.
-        classify: Whether to add `knn_accuracy` and `linear_accuracy` of every level, with one half
-            of each class's images to learn from and the other half to be judged on.
+        classify: Whether to add `knn_accuracy` and `linear_accuracy` of every level. They learn
+            from the gallery and are judged on the queries where no image is both, else from one
+            half of each class's images and on the other.
         nmi: Whether to add `nmi` of every level.
     """
 
@@ -74,21 +80,27 @@ class Protocol:
     """Who searches whom.
 
     Attributes:
-        kind: Every image queries all others, or marked queries search a marked gallery.
+        kind: Every image queries all others, marked queries search a marked gallery, or both of
+            these inside each of several test sets.
         queries: How many images query.
         gallery: How many images are retrieved.
         queries_without_match: Queries whose finest label no other image of the gallery has; they
             count in no mean of that level.
     """
 
-    kind: Literal["self retrieval", "query/gallery"]
+    kind: ProtocolKind
     queries: int
     gallery: int
     queries_without_match: int
 
 
 def score(embedded: Embedded, options: ScoreOptions, progress: Progress | None = None) -> Metrics:
-    """Returns all metrics of all levels; `progress` as in `retrieval_metrics`."""
+    """Returns all metrics of all levels; `progress` as in `retrieval_metrics`.
+
+    Where there are test sets, they are those of `dyml_metrics` instead.
+    """
+    if embedded.test_sets:
+        return _score_sets(embedded, options)
     metrics = retrieval_metrics(
         embedded.embeddings,
         embedded.labels,
@@ -118,13 +130,37 @@ def score(embedded: Embedded, options: ScoreOptions, progress: Progress | None =
     return metrics
 
 
+def _score_sets(embedded: Embedded, options: ScoreOptions) -> Metrics:
+    if options.classify or options.nmi:
+        raise ConfigError(
+            "Data with one test set per level are scored by AP, ASI and R@1 alone; leave "
+            "--classify and --nmi out."
+        )
+    queries, gallery = embedded.queries, embedded.gallery
+    sets = {
+        name: DymlSet(
+            embedded.embeddings[rows],
+            embedded.labels[rows, -1],
+            None if queries is None else queries[rows],
+            None if gallery is None else gallery[rows],
+        )
+        for name, rows in embedded.test_sets.items()
+    }
+    return dyml_metrics(
+        sets,
+        geometry=embedded.geometry,
+        curvature=embedded.curvature,
+        memory_budget=options.memory_budget,
+    )
+
+
 def _accuracies(embedded: Embedded, labels: IntArray, memory_budget: int) -> Metrics:
-    learnt = halves(embedded.labels[:, -1], seed=0)
+    learnt, judged = _sides(embedded)
     sides = (
         embedded.embeddings[learnt],
         labels[learnt],
-        embedded.embeddings[~learnt],
-        labels[~learnt],
+        embedded.embeddings[judged],
+        labels[judged],
     )
     geometry, curvature = embedded.geometry, embedded.curvature
     k = min(NEIGHBORS, int(learnt.sum()))
@@ -136,6 +172,15 @@ def _accuracies(embedded: Embedded, labels: IntArray, memory_budget: int) -> Met
             *sides, geometry=geometry, curvature=curvature, memory_budget=memory_budget
         ),
     }
+
+
+def _sides(embedded: Embedded) -> tuple[BoolArray, BoolArray]:
+    """Which rows a classifier learns from, and which it is judged on."""
+    queries, gallery = embedded.queries, embedded.gallery
+    if queries is not None and gallery is not None and not (queries & gallery).any():
+        return gallery, queries
+    learnt = halves(embedded.labels[:, -1], seed=0)
+    return learnt, ~learnt
 
 
 def join(parts: Sequence[Embedded]) -> Embedded:
@@ -161,8 +206,9 @@ def protocol_of(embedded: Embedded) -> Protocol:
         embedded.labels, len(embedded.embeddings), embedded.queries, embedded.gallery
     )
     masked = embedded.queries is not None or embedded.gallery is not None
+    alone: ProtocolKind = "query/gallery" if masked else "self retrieval"
     return Protocol(
-        kind="query/gallery" if masked else "self retrieval",
+        kind="one test set per level" if embedded.test_sets else alone,
         queries=len(task.query_rows),
         gallery=len(task.gallery_rows),
         queries_without_match=int(np.count_nonzero(task.relevant()[:, -1] == 0)),

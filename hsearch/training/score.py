@@ -5,18 +5,24 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hsearch.data.pixels import open_pixels
+from hsearch.data.records import LEVEL_TESTS
 from hsearch.data.splits import store_splits
+from hsearch.data.store import Store
 from hsearch.errors import ConfigError
 from hsearch.evaluation.scoring import Embedded
+from hsearch.folds import ClassSplits, Fold
 from hsearch.spec import FoldJob
 from hsearch.training.checkpoint import load_checkpoint
 from hsearch.training.embedding import embed_rows
 from hsearch.training.folder import RunFolder, read_job
 from hsearch.training.setup import build_step, open_job_store, pick_device
 
-Part = Literal["train", "validation", "test"]
+Part = Literal["train", "seen", "validation", "test"]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
 Progress = Callable[[int, int], None]
 
 
@@ -73,7 +79,8 @@ def embed_run(path: Path, part: Part, progress: Progress | None = None) -> Embed
 
     Args:
         path: A folder that `hsearch train` has written.
-        part: The classes that its fold was trained on, its validation classes, or the test classes.
+        part: `train`, the images that its fold was trained on; `seen`, images of the same classes
+            that the data set holds out, which query those; `validation` or `test`, its classes.
         progress: Told how many images, of how many, are embedded.
     """
     job = read_job(path)
@@ -82,12 +89,11 @@ def embed_run(path: Path, part: Part, progress: Progress | None = None) -> Embed
     fold = splits.folds[job.fold]
     step = build_step(job, store.hierarchy.restrict(fold.train), pick_device(), restored=True)
     load_checkpoint(RunFolder(path).best, step)
-    classes = {"train": fold.train, "validation": fold.validation, "test": splits.test}
-    rows = store.rows(classes[part])
+    rows, queries, gallery = _rows(store, splits, fold, part)
     image = job.training.image
     embeddings = embed_rows(step, open_pixels(store, rows, image.resize), rows, image, progress)
-    queries, gallery = store.is_query[rows], store.is_gallery[rows]
-    masked = part == "test" and not (np.all(queries) and np.all(gallery))
+    masked = not (np.all(queries) and np.all(gallery))
+    sets = {name: store.split[rows] == name for name in LEVEL_TESTS if part == "test"}
     in_ball = step.method.geometry == "poincare"
     return Embedded(
         embeddings=embeddings.numpy(),
@@ -97,7 +103,29 @@ def embed_run(path: Path, part: Part, progress: Progress | None = None) -> Embed
         curvature=step.method.curvature if in_ball else 0.0,
         queries=queries if masked else None,
         gallery=gallery if masked else None,
+        test_sets={name.removeprefix("test-"): mask for name, mask in sets.items() if mask.any()},
     )
+
+
+def _rows(
+    store: Store, splits: ClassSplits, fold: Fold, part: Part
+) -> tuple[IntArray, BoolArray, BoolArray]:
+    """Returns the rows of a part, and which of them query and are retrieved."""
+    if part == "test":
+        rows = store.rows(splits.test)
+        return rows, store.is_query[rows], store.is_gallery[rows]
+    rows = store.rows(fold.validation if part == "validation" else fold.train)
+    everywhere = np.ones(len(rows), dtype=np.bool_)
+    if part != "seen":
+        return rows, everywhere, everywhere
+    held_out = store.rows(fold.train, seen=True)
+    if not len(held_out):
+        raise ConfigError(
+            f"The data '{store.name}' hold out no image of the classes that are trained on, so "
+            "there is nothing to score `--on seen`; choose train, validation or test."
+        )
+    is_query = np.repeat([True, False], [len(held_out), len(rows)])
+    return np.concatenate([held_out, rows]), is_query, ~is_query
 
 
 def _check_alike(first_path: Path, first: FoldJob, path: Path, job: FoldJob) -> None:

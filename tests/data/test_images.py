@@ -112,3 +112,17 @@ def test_a_strip_is_good(size):
 def test_a_missing_file_is_bad(tmp_path):
     with pytest.raises(BadImageError, match="missing"):
         prepare_image(tmp_path / "none.jpg", None)
+
+
+def test_a_box_is_cut_out_before_shrinking():
+    image = photo(3, 40, 60)
+    prepared = prepare_image(encode(image, "PNG"), None, (10, 5, 30, 40))
+    assert (prepared.height, prepared.width) == (35, 20)
+    assert np.array_equal(pixels(prepared.data), np.asarray(image)[5:40, 10:30])
+    assert prepare_image(encode(image, "PNG"), 10, (10, 5, 30, 40)).width == 10
+
+
+@pytest.mark.parametrize("box", [(0, 0, 61, 40), (0, 0, 60, 41), (-1, 0, 5, 5), (5, 5, 5, 9)])
+def test_a_box_must_lie_in_the_image(box):
+    with pytest.raises(BadImageError, match="box"):
+        prepare_image(encode(photo(0, 40, 60)), None, box)

@@ -1,9 +1,12 @@
+import io
 import zipfile
 
 import pytest
 
 from hsearch.data.layout import open_layout, read_json, read_json_list, read_lines
+from hsearch.data.records import Note, Problem, Record
 from hsearch.errors import DatasetError
+from tests.data.toy import save
 
 HOME = "https://example.org/birds"
 
@@ -100,3 +103,44 @@ def test_wrong_json_is_one_sentence(tmp_path, content, message):
     (tmp_path / "x.json").write_text("{}")
     with pytest.raises(DatasetError, match="must hold a JSON list"):
         read_json_list(tmp_path / "x.json")
+
+
+def test_archives_in_folders_and_in_archives_are_found(tmp_path):
+    inner = io.BytesIO()
+    with zipfile.ZipFile(inner, "w") as file:
+        file.writestr("deep/list.txt", "x")
+    (tmp_path / "parts").mkdir()
+    with zipfile.ZipFile(tmp_path / "parts" / "outer.zip", "w") as file:
+        file.writestr("top/inner.zip", inner.getvalue())
+    with open_layout(tmp_path, "birds", HOME, tmp_path / "scratch") as layout:
+        assert layout.require("list.txt", inside="inner.zip")[0].read_text() == "x"
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path):
+    (tmp_path / "scratch" / "0-birds.zip").mkdir(parents=True)
+    (tmp_path / "scratch" / "0-birds.zip" / "list.txt").write_text("half")
+    with (
+        open_layout(tmp_path, "birds", HOME, tmp_path / "scratch") as layout,
+        pytest.raises(DatasetError, match=r"need list\.txt"),
+    ):
+        layout.require("list.txt", inside="birds.zip")
+    assert not (tmp_path / "scratch").exists()
+
+
+def test_images_are_inside_the_folder_and_others_are_told(tmp_path):
+    root = tmp_path / "images"
+    outside = save(tmp_path / "outside.jpg")
+    for name in ("a.jpg", "b.jpg", "c.PNG", "note.txt"):
+        save(root / name)
+    (root / "link.jpg").symlink_to(outside)
+    (root / "fine.jpg").symlink_to(root / "a.jpg")
+    listed = ("a.jpg", "../outside.jpg", "link.jpg", "fine.jpg", "a\0b.jpg", "/etc/hostname")
+    found = [Record(name, root / name, ("x",)) for name in listed]
+    with open_layout(root, "birds", HOME, tmp_path / "scratch") as layout:
+        *items, note = layout.checked(iter(found))
+    assert [item.id for item in items if isinstance(item, Record)] == ["a.jpg", "fine.jpg"]
+    assert {item.reason for item in items if isinstance(item, Problem)} == {
+        "path out of the data's folder"
+    }
+    assert isinstance(note, Note)
+    assert note.text == f"left out 3 images that are not listed, such as {root / 'b.jpg'}"

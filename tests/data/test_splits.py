@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from hsearch.data.records import LEVEL_TESTS, SEEN
 from hsearch.data.splits import store_splits
 from hsearch.errors import ConfigError, DatasetError
 
@@ -46,3 +47,24 @@ def test_a_class_on_both_sides_is_refused(toy_store):
     store = with_split(toy_store, lambda c: rng.choice(["train", "test"]))
     with pytest.raises(DatasetError, match="never trained on"):
         store_splits(store)
+
+
+def test_mlrc_goes_where_the_own_test_classes_are_the_second_half(toy_store):
+    store = with_split(toy_store, lambda c: "test" if c >= 12 else "train")
+    assert store_splits(store, "mlrc").test.tolist() == list(range(12, 24))
+
+
+def test_every_set_of_level_tests_is_a_test(toy_store):
+    store = with_split(toy_store, lambda c: LEVEL_TESTS[c % 3] if c >= 12 else "train")
+    assert store_splits(store).test.tolist() == list(range(12, 24))
+
+
+def test_held_out_images_come_alone(toy_store):
+    split = np.where(np.arange(len(toy_store)) % 6 == 0, SEEN, "train")
+    split = np.where(toy_store.classes >= 12, "test", split)
+    store = dataclasses.replace(toy_store, split=split)
+    assert store.rows([0, 1]).tolist() == [1, 2, 3, 4, 5, 7, 8, 9, 10, 11]
+    assert store.rows([0, 1], seen=True).tolist() == [0, 6]
+    assert store_splits(store).test.tolist() == list(range(12, 24))
+    with pytest.raises(DatasetError, match="'class-12' has no image to train on"):
+        store_splits(dataclasses.replace(store, split=np.where(split == "test", SEEN, split)))

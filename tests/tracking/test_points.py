@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mlflow.utils.validation import _validate_metric, _validate_param, _validate_tag
-from scipy import stats  # type: ignore[import-untyped]
+from scipy import stats
 
 from hsearch.tracking.points import Point, legal_key, study_points, trial_points
 from tests.tracking.made_records import START, growing, made_study, made_trial

@@ -9,8 +9,8 @@ images lie inside the data's folder, exist and can be read, and whether others l
 checked for all sources alike.
 
 A file called `cub200.py` is the data set `cub200`. Where there are several data sets of one layout,
-`VARIANTS` holds the keyword arguments of `records` by the name of each, and `LEVEL_NAMES` may hold
-the names of the levels in the same way.
+`VARIANTS` holds the keyword arguments of `records` by the name of each; `levels` among them names
+the levels of that one.
 """
 
 import importlib
@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from hsearch.data.layout import Found, open_layout
 from hsearch.errors import DatasetError, did_you_mean
@@ -47,7 +48,7 @@ class Source:
     needs_path: bool
     module: str
     _records: Callable[..., Found]
-    _options: Mapping[str, object]
+    _options: Mapping[str, Any]
 
     @contextmanager
     def open(self, path: Path | None, scratch: Path) -> Iterator[Found]:
@@ -77,12 +78,11 @@ def load_source(name: str) -> Source:
     if name not in _homes():
         raise DatasetError(f"Unknown source '{name}'; {did_you_mean(name, available_sources())}")
     module, options = _homes()[name]
-    level_names = getattr(module, "LEVEL_NAMES", None)
     first = next(iter(inspect.signature(module.records).parameters), None)
     return Source(
         name=name,
         about=(module.__doc__ or "").strip().splitlines()[0].rstrip("."),
-        level_names=level_names[name] if isinstance(level_names, dict) else level_names,
+        level_names=options.get("levels", getattr(module, "LEVEL_NAMES", None)),
         home=getattr(module, "HOME", None),
         needs_path=first in ("path", "layout"),
         module=module.__name__.rpartition(".")[2],
@@ -92,7 +92,7 @@ def load_source(name: str) -> Source:
 
 
 @cache
-def _homes() -> dict[str, tuple[ModuleType, Mapping[str, object]]]:
+def _homes() -> dict[str, tuple[ModuleType, Mapping[str, Any]]]:
     """Returns the module and the options of every source."""
     homes = {}
     for file in pkgutil.iter_modules(__path__):

@@ -19,16 +19,18 @@ from hsearch.errors import DatasetError
 
 HOME = "https://github.com/visipedia/inat_comp/tree/master/2018"
 RANKS = ("kingdom", "phylum", "class", "order", "family", "genus")
-LEVEL_NAMES = {"inat-base": ("super-category", "species"), "inat-full": (*RANKS, "species")}
-VARIANTS = {"inat-base": {"ranks": ()}, "inat-full": {"ranks": RANKS}}
+VARIANTS = {
+    "inat-base": {"levels": ("super-category", "species")},
+    "inat-full": {"levels": (*RANKS, "species")},
+}
 
 
-def records(layout: Layout, ranks: tuple[str, ...]) -> Found:
+def records(layout: Layout, levels: tuple[str, ...]) -> Found:
     """Yields the images in the order of the lists; classes are sorted by their number.
 
     Args:
         layout: The files.
-        ranks: What stands above the species; the super-category if empty.
+        levels: Whose labels the images get: `RANKS` or the super-category above the species.
     """
     train, test, species, images = layout.require(
         "Inaturalist_train_set1.txt|Inat_dataset_splits/Inaturalist_train_set1.txt",
@@ -38,6 +40,7 @@ def records(layout: Layout, ranks: tuple[str, ...]) -> Found:
         inside="train_val2018.tar.gz, categories.json.tar.gz and, with the code of Smooth-AP, "
         "Inat_dataset_splits.zip",
     )
+    ranks = tuple(level for level in levels if level in RANKS)
     taxa = _taxa(species, ranks)
     if species.name != "categories.json":
         yield Note("species have obfuscated names, as there is no categories.json")

@@ -1,0 +1,66 @@
+import pytest
+
+from hsearch.data.library import open_data, prepare
+from hsearch.errors import DatasetError
+from tests.data.miniature import Fault, Miniature, save_images, write_lines
+
+TOP = "Stanford_Online_Products"
+HEADER = "image_id class_id super_class_id path"
+TRAIN = {1: "bicycle", 2: "bicycle", 11318: "toaster"}
+TEST = {11319: "bicycle", 22634: "toaster"}
+NUMBER = {"bicycle": 1, "toaster": 12}
+
+
+def build(root):
+    image = 0
+    for name, products in (("Ebay_train.txt", TRAIN), ("Ebay_test.txt", TEST)):
+        lines = []
+        for product, category in products.items():
+            for view in range(3):
+                image += 1
+                path = f"{category}_final/{110000000000 + product}_{view}.JPG"
+                lines.append(f"{image} {product} {NUMBER[category]} {path}")
+                save_images(root / TOP, path, width=16 + image)
+        write_lines(root / TOP / name, HEADER, *lines)
+
+
+MINIATURES = (
+    Miniature(
+        name="sop",
+        build=build,
+        images=15,
+        classes=5,
+        needed=(f"{TOP}/Ebay_train.txt", f"{TOP}/Ebay_test.txt"),
+        texts=(f"{TOP}/Ebay_train.txt", f"{TOP}/Ebay_test.txt"),
+        listed=f"{TOP}/bicycle_final/110000000001_0.JPG",
+        unlisted=f"{TOP}/bicycle_final/1_0.JPG",
+        faults=(
+            Fault(f"{TOP}/Ebay_train.txt", HEADER + "\n", "", "Line 1 of .* must be 'image_id"),
+            Fault(
+                f"{TOP}/Ebay_test.txt", "class_id", "class", "Line 1 .* is 'image_id class super"
+            ),
+            Fault(f"{TOP}/Ebay_train.txt", "4 2 1 ", "4 two 1 ", "class_id of line 5 .* is 'two'"),
+            Fault(f"{TOP}/Ebay_test.txt", "10 11319 1 ", "", "Line 2 of .* must have 4 columns"),
+        ),
+    ),
+)
+
+
+@pytest.mark.usefixtures("data_home")
+def test_categories_products_and_the_published_split(tmp_path):
+    build(tmp_path)
+    prepare("sop", tmp_path)
+    store = open_data("sop")
+    assert store.hierarchy.level_names == ("category", "product")
+    paths = [store.label_path(label) for label in range(5)]
+    assert paths == [(name, str(product)) for product, name in (TRAIN | TEST).items()]
+    assert store.split.tolist() == ["train"] * 9 + ["test"] * 6
+    assert max(TRAIN) + 11316 == max(TEST) == 22634
+
+
+@pytest.mark.usefixtures("data_home")
+def test_an_empty_list_has_no_header(tmp_path):
+    build(tmp_path)
+    (tmp_path / TOP / "Ebay_test.txt").write_bytes(b"")
+    with pytest.raises(DatasetError, match=r"Line 1 of .* but is ''"):
+        prepare("sop", tmp_path)
