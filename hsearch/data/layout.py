@@ -168,19 +168,49 @@ def read_json(path: Path) -> dict[str, Any]:
     Raises:
         DatasetError: The text is not UTF-8, not JSON, or holds something else than an object.
     """
+<<<<<<< HEAD
     try:
         content = json.loads(_read_text(path))
+=======
+    content = _parsed(path)
+    if isinstance(content, dict):
+        return content
+    raise _not_a("object", path)
+
+
+def read_json_list(path: Path) -> list[Any]:
+    """Returns the list that a JSON file holds; raises as `read_json` does."""
+    content = _parsed(path)
+    if isinstance(content, list):
+        return content
+    raise _not_a("list", path)
+
+
+def _parsed(path: Path) -> object:
+    try:
+        return json.loads(_read_text(path))
+>>>>>>> wb
     except json.JSONDecodeError as error:
         raise DatasetError(
             f"The file {path} must be JSON, but is not from line {error.lineno}, column "
             f"{error.colno} on ({error.msg}); get it from its official home again."
         ) from None
+<<<<<<< HEAD
     if not isinstance(content, dict):
         raise DatasetError(
             f"The file {path} must hold a JSON object, but line 1, column 1 begins a "
             f"{type(content).__name__}; get it from its official home again."
         )
     return content
+=======
+
+
+def _not_a(kind: str, path: Path) -> DatasetError:
+    return DatasetError(
+        f"The file {path} must hold a JSON {kind}, but something else begins at line 1, column 1; "
+        "get it from its official home again."
+    )
+>>>>>>> wb
 
 
 def _read_text(path: Path) -> str:
