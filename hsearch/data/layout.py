@@ -162,17 +162,17 @@ def read_lines(path: Path, columns: int | None = None) -> Iterator[tuple[int, li
         yield number, [word.strip() for word in words]
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path, without: str | None = None) -> dict[str, Any]:
     """Returns the object that a JSON file holds.
+
+    Args:
+        path: UTF-8.
+        without: A key that is dropped from all objects while reading, to save memory.
 
     Raises:
         DatasetError: The text is not UTF-8, not JSON, or holds something else than an object.
     """
-<<<<<<< HEAD
-    try:
-        content = json.loads(_read_text(path))
-=======
-    content = _parsed(path)
+    content = _parsed(path, without)
     if isinstance(content, dict):
         return content
     raise _not_a("object", path)
@@ -186,23 +186,18 @@ def read_json_list(path: Path) -> list[Any]:
     raise _not_a("list", path)
 
 
-def _parsed(path: Path) -> object:
+def _parsed(path: Path, without: str | None = None) -> object:
+    def lean(values: dict[str, Any]) -> dict[str, Any]:
+        values.pop(without or "", None)
+        return values
+
     try:
-        return json.loads(_read_text(path))
->>>>>>> wb
+        return json.loads(_read_text(path), object_hook=lean if without else None)
     except json.JSONDecodeError as error:
         raise DatasetError(
             f"The file {path} must be JSON, but is not from line {error.lineno}, column "
             f"{error.colno} on ({error.msg}); get it from its official home again."
         ) from None
-<<<<<<< HEAD
-    if not isinstance(content, dict):
-        raise DatasetError(
-            f"The file {path} must hold a JSON object, but line 1, column 1 begins a "
-            f"{type(content).__name__}; get it from its official home again."
-        )
-    return content
-=======
 
 
 def _not_a(kind: str, path: Path) -> DatasetError:
@@ -210,7 +205,6 @@ def _not_a(kind: str, path: Path) -> DatasetError:
         f"The file {path} must hold a JSON {kind}, but something else begins at line 1, column 1; "
         "get it from its official home again."
     )
->>>>>>> wb
 
 
 def _read_text(path: Path) -> str:
