@@ -9,7 +9,8 @@ images lie inside the data's folder, exist and can be read, and whether others l
 checked for all sources alike.
 
 A file called `cub200.py` is the data set `cub200`. Where there are several data sets of one layout,
-`VARIANTS` holds the keyword arguments of `records` by the name of each.
+`VARIANTS` holds the keyword arguments of `records` by the name of each, and `LEVEL_NAMES` may hold
+the names of the levels in the same way.
 """
 
 import importlib
@@ -76,11 +77,12 @@ def load_source(name: str) -> Source:
     if name not in _homes():
         raise DatasetError(f"Unknown source '{name}'; {did_you_mean(name, available_sources())}")
     module, options = _homes()[name]
+    level_names = getattr(module, "LEVEL_NAMES", None)
     first = next(iter(inspect.signature(module.records).parameters), None)
     return Source(
         name=name,
         about=(module.__doc__ or "").strip().splitlines()[0].rstrip("."),
-        level_names=getattr(module, "LEVEL_NAMES", None),
+        level_names=level_names[name] if isinstance(level_names, dict) else level_names,
         home=getattr(module, "HOME", None),
         needs_path=first in ("path", "layout"),
         module=module.__name__.rpartition(".")[2],

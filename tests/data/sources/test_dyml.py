@@ -3,12 +3,13 @@ import pytest
 
 from hsearch.data.library import open_data, prepare
 from hsearch.data.records import LEVEL_TESTS
+from hsearch.data.splits import store_splits
 from tests.data.miniature import Fault, Miniature, save_images, write_lines
 
 LEVELS = ("coarse", "middle", "fine")
 HEADER = "fname, coarse_id, middle_id, fine_id"
-PATHS = [(0, 0, 0), (0, 0, 1), (0, 1, 2), (1, 2, 3)]
-ROWS = [f"{i}.jpg, {', '.join(map(str, PATHS[i % 4]))}" for i in range(12)]
+PATHS = [(fine // 4, fine // 2, fine) for fine in range(8)]
+ROWS = [f"{i}.jpg, {', '.join(map(str, PATHS[i % 8]))}" for i in range(24)]
 TEST_ROWS = [f"{i}.jpg, {i % 2}" for i in range(4)]
 TEST_LISTS = [f"bmk_{level}/{part}" for level in LEVELS for part in ("query", "gallery")]
 
@@ -16,7 +17,7 @@ TEST_LISTS = [f"bmk_{level}/{part}" for level in LEVELS for part in ("query", "g
 def build_train(root):
     # The official files have no line end between the header and the first image.
     write_lines(root / "train/label.csv", HEADER + ROWS[0], *ROWS[1:])
-    return [f"train/imgs/{i}.jpg" for i in range(12)]
+    return [f"train/imgs/{i}.jpg" for i in range(24)]
 
 
 def build(name):
@@ -35,7 +36,7 @@ def build_product(root):
     top = root / "dyml_product"
     images = build_train(top)
     write_lines(top / "mini-bmk_all_in_one/label.csv", HEADER + ROWS[0], *ROWS[1:])
-    save_images(top, *images, *(f"mini-bmk_all_in_one/imgs/{i}.jpg" for i in range(12)))
+    save_images(top, *images, *(f"mini-bmk_all_in_one/imgs/{i}.jpg" for i in range(24)))
 
 
 def faults(top):
@@ -43,9 +44,9 @@ def faults(top):
     return (
         Fault(label, HEADER, "image, a, b, c", r"label.csv must begin with 'fname, coarse_id"),
         Fault(label, HEADER, "", "must begin with .* begins with '0.jpg"),
-        Fault(label, "5.jpg, 0, 0, 1", "5.jpg, 0, 0", "Line 6 of .*label.csv .* 3 numbers"),
-        Fault(label, "5.jpg, 0, 0, 1", "5.jpg, 0, 0, 1, 1", "Line 6 of .*label.csv .* 3 numbers"),
-        Fault(label, "5.jpg, 0, 0, 1", "5.jpg, 0, cat, 1", "Line 6 .* has '5.jpg, 0, cat, 1'"),
+        Fault(label, "\n5.jpg, 1, 2, 5", "\n5.jpg, 1, 2", "Line 6 of .*label.csv .* 3 numbers"),
+        Fault(label, "\n5.jpg, 1, 2, 5", "\n5.jpg, 1, 2, 5, 1", "Line 6 of .* 3 numbers"),
+        Fault(label, "\n5.jpg, 1, 2, 5", "\n5.jpg, 1, cat, 5", "Line 6 .* has '5.jpg, 1, cat, 5'"),
     )
 
 
@@ -56,8 +57,8 @@ def own_sets(name):
     return Miniature(
         name=name,
         build=build(top),
-        images=12 + 6 * 4,
-        classes=4 + 3 * 2,
+        images=24 + 6 * 4,
+        classes=8 + 3 * 2,
         needed=lists,
         texts=lists,
         listed=f"{top}/bmk_fine/gallery/2.jpg",
@@ -78,15 +79,15 @@ MINIATURES = (
     Miniature(
         name="dyml-product",
         build=build_product,
-        images=12 + 3 * 12,
-        classes=4 + 2 + 3 + 4,
+        images=24 + 3 * 24,
+        classes=8 + 2 + 4 + 8,
         needed=("dyml_product/train/label.csv", f"{PRODUCT}/label.csv"),
         texts=("dyml_product/train/label.csv", f"{PRODUCT}/label.csv"),
         listed="dyml_product/train/imgs/7.jpg",
         unlisted=f"{PRODUCT}/imgs/77.jpg",
         faults=(
             *faults("dyml_product"),
-            Fault(f"{PRODUCT}/label.csv", "8.jpg, 0, 0, 0", "8.jpg, 0", "Line 9 of .*one/label"),
+            Fault(f"{PRODUCT}/label.csv", "\n8.jpg, 0, 0, 0", "\n8.jpg, 0", "Line 9 of .*one/"),
         ),
     ),
 )
@@ -112,7 +113,7 @@ def test_training_paths_go_from_coarse_to_fine(name, store):
         (f"coarse {a}", f"middle {b}", f"fine {c}") for a, b, c in PATHS
     ]
     # The image that shares its line with the header is there as well.
-    assert {f"train/{i}.jpg" for i in range(12)} <= set(data.ids)
+    assert {f"train/{i}.jpg" for i in range(24)} <= set(data.ids)
 
 
 @pytest.mark.parametrize("name", ["dyml-vehicle", "dyml-animal"])
@@ -126,15 +127,15 @@ def test_every_level_has_a_test_set_with_queries_and_gallery(name, store):
         paths = {data.label_path(label) for label in data.classes[rows]}
         assert paths == {(f"{split} {n}",) * 3 for n in (0, 1)}
     assert not report.notes
+    assert len(store_splits(data).trainval) == 8
 
 
 def test_products_are_tested_on_the_same_images_at_all_levels(store):
     data, report = store("dyml-product")
-    for split, labels in zip(LEVEL_TESTS, (2, 3, 4), strict=True):
+    for split, labels in zip(LEVEL_TESTS, (2, 4, 8), strict=True):
         rows = data.split == split
-        assert [data.ids[i] for i in np.flatnonzero(rows)] != []
         assert {data.ids[i].removeprefix(split) for i in np.flatnonzero(rows)} == {
-            f"/{i}.jpg" for i in range(12)
+            f"/{i}.jpg" for i in range(24)
         }
         assert data.is_query[rows].all()
         assert data.is_gallery[rows].all()
