@@ -40,8 +40,6 @@ def _found(report: Report) -> dict[str, list[str]]:
         "identical images with different labels (kept)": report.conflicts,
         "identical images (kept)": same,
     }
-    return report.by_reason() | {
-        reason: [" = ".join(group) for group in groups]
-        for reason, groups in identical.items()
-        if groups
-    }
+    kept = {reason: [" = ".join(group) for group in groups] for reason, groups in identical.items()}
+    kept["class with a single image (kept)"] = list(report.singles)
+    return report.by_reason() | {reason: places for reason, places in kept.items() if places}

@@ -45,6 +45,8 @@ def take_in(
     spool: BinaryIO,
     size: int | None,
     progress: Progress | None = None,
+    *,
+    keep_singles: bool = False,
 ) -> tuple[list[Entry], Report]:
     """Checks and encodes all images into the spool.
 
@@ -53,6 +55,7 @@ def take_in(
         spool: Receives the encoded images one after the other.
         size: Largest short side in pixels; None keeps all sizes.
         progress: Called after every image.
+        keep_singles: Keep classes with a single image instead of counting them as problems.
 
     Returns:
         The good entries sorted by class and then by id, and the report.
@@ -72,11 +75,14 @@ def take_in(
                 entries.append(_spooled(spool, record, *outcome))
             if progress:
                 progress(len(entries) + len(problems), len(items))
-    if any(entry.record.labels for entry in entries):
-        entries = _without_singles(entries, problems)
+    singles = _singles(entries)
+    if not keep_singles:
+        problems.extend(Problem(name, "class with a single image") for name in singles.values())
+        entries = [entry for entry in entries if entry.record.labels not in singles]
     entries.sort(key=lambda entry: (entry.record.class_key, entry.record.id))
     classes = len({entry.record.labels for entry in entries})
-    return entries, Report(len(entries), classes, tuple(problems), *_duplicates(entries))
+    kept = tuple(singles.values()) if keep_singles else ()
+    return entries, Report(len(entries), classes, tuple(problems), *_duplicates(entries), kept)
 
 
 def _spooled(spool: BinaryIO, record: Record, image: EncodedImage, sha256: bytes) -> Entry:
@@ -143,14 +149,10 @@ def _outcome(waiting: _Waiting) -> tuple[Record, tuple[EncodedImage, bytes] | Pr
         return record, Problem(record.where or record.id, str(error))
 
 
-def _without_singles(entries: list[Entry], problems: list[Problem]) -> list[Entry]:
-    """Leaves out classes with one image: it could neither be retrieved nor retrieve anything."""
-    counts = Counter(entry.record.labels for entry in entries)
-    singles = {labels for labels, count in counts.items() if count == 1}
-    problems.extend(
-        Problem("/".join(labels), "class with a single image") for labels in sorted(singles)
-    )
-    return [entry for entry in entries if entry.record.labels not in singles]
+def _singles(entries: list[Entry]) -> dict[tuple[str, ...], str]:
+    """Classes with one image, which can neither be retrieved nor retrieve anything, and names."""
+    counts = Counter(entry.record.labels for entry in entries if entry.record.labels)
+    return {labels: "/".join(labels) for labels in sorted(counts) if counts[labels] == 1}
 
 
 def _duplicates(entries: list[Entry]) -> tuple[Groups, Groups]:

@@ -174,6 +174,7 @@ def _write(
                 level_names=source.level_names,
                 provenance=provenance,
                 skip_bad=skip_bad,
+                keep_singles=source.home is not None,
                 progress=progress,
             )
     except BadFilesError as error:

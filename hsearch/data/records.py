@@ -96,6 +96,7 @@ class Report:
         problems: What was left out, or stands in the way.
         duplicates: Groups of ids whose images are byte for byte the same; kept, but worth a look.
         conflicts: Those of them whose labels differ.
+        singles: Classes with one image that were kept because the data set has them so.
         notes: What the source said.
     """
 
@@ -104,6 +105,7 @@ class Report:
     problems: tuple[Problem, ...]
     duplicates: tuple[tuple[str, ...], ...]
     conflicts: tuple[tuple[str, ...], ...] = ()
+    singles: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     def by_reason(self) -> dict[str, list[str]]:

@@ -169,6 +169,7 @@ def write_store(
     level_names: Sequence[str] | None = None,
     provenance: Mapping[str, object],
     skip_bad: bool = False,
+    keep_singles: bool = False,
     progress: Progress | None = None,
 ) -> Report:
     """Writes a store that appears whole, or not at all.
@@ -183,13 +184,14 @@ def write_store(
         level_names: Of the levels, coarsest first.
         provenance: JSON values that say where the data came from.
         skip_bad: Go on without what cannot be used instead of raising `BadFilesError`.
+        keep_singles: Keep classes with a single image, as a published data set has them.
         progress: Called after every image.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # An unnamed file: encoded images wait here until all classes and the digest are known.
         with tempfile.TemporaryFile(dir=path.parent) as spool:
-            entries, report = take_in(records, spool, size, progress)
+            entries, report = take_in(records, spool, size, progress, keep_singles=keep_singles)
             spool.flush()
             if report.problems and not skip_bad:
                 raise BadFilesError(report)

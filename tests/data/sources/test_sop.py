@@ -64,3 +64,18 @@ def test_an_empty_list_has_no_header(tmp_path):
     (tmp_path / TOP / "Ebay_test.txt").write_bytes(b"")
     with pytest.raises(DatasetError, match=r"Line 1 of .* but is ''"):
         prepare("sop", tmp_path)
+
+
+@pytest.mark.usefixtures("data_home")
+def test_a_product_with_one_image_is_kept_as_published(tmp_path):
+    build(tmp_path)
+    path = tmp_path / "Stanford_Online_Products" / "Ebay_train.txt"
+    first, header = path.read_text().splitlines()[1], path.read_text().splitlines()[0]
+    product = first.split()[1]
+    lines = [line for line in path.read_text().splitlines()[1:] if line.split()[1] != product]
+    path.write_text("\n".join([header, first, *lines, ""]))
+    report = prepare("sop", tmp_path)
+    assert len(report.singles) == 1
+    assert report.singles[0].endswith(f"/{product}")
+    assert not report.problems
+    assert report.classes == MINIATURES[0].classes
