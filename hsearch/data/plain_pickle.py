@@ -5,26 +5,15 @@ those that NumPy writes an array with. Long strings stay in the mapped file.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from hsearch.data.raw_images import mapped
+from hsearch.data.raw_images import RawArray, mapped
 from hsearch.errors import DatasetError
 
 
-@dataclass
-class PlainArray:
-    """An array of a pickle: its bytes, and how NumPy is to understand them."""
-
-    shape: tuple[int, ...] = ()
-    dtype: str = ""
-    order: Literal["C", "F"] = "C"
-    data: bytes | memoryview = field(default=b"", repr=False)
-
-
 def read_plain_pickle(path: Path) -> object:
-    """Returns the value of a pickle file: strings of Python 2 as bytes, arrays as `PlainArray`."""
+    """Returns the value of a pickle file: strings of Python 2 as bytes, arrays as `RawArray`."""
     machine = _Machine(path)
     try:
         return machine.run()
@@ -77,11 +66,9 @@ class _Machine:
 
     def pop(self, count: int | None = None) -> tuple[Any, ...]:
         """Takes values off the stack; without a count, those above the last mark."""
-        size = self.stack[::-1].index(_MARK) if count is None else count
-        values = tuple(self.stack.pop() for _ in range(size))[::-1]
-        if count is None:
-            self.stack.pop()
-        return values
+        size = self.stack[::-1].index(_MARK) + 1 if count is None else count
+        values = [self.stack.pop() for _ in range(size)][::-1]
+        return tuple(values[1:] if count is None else values)
 
     def reduce(self) -> object:
         name, args = self.pop(2)
@@ -94,17 +81,17 @@ class _Machine:
             holder.extend(values)
 
     def build(self, state: tuple[Any, ...]) -> None:
-        if isinstance(made := self.stack[-1], PlainArray):  # of a dtype, only the name is kept
-            _, made.shape, made.dtype, is_fortran, made.data = state
-            made.order = "F" if is_fortran else "C"
+        if isinstance(made := self.stack[-1], RawArray):  # of a dtype, only the name is kept
+            _, made.shape, made.dtype, is_fortran, data = state
+            made.order, made.data = "F" if is_fortran else "C", memoryview(data)
 
 
 _MARK = object()
 _CONSTANTS = {b"N": None, b"\x88": True, b"\x89": False, b"(": _MARK, b")": ()}
 _CALLS: dict[str, Callable[..., object]] = {
-    "numpy ndarray": lambda *_: PlainArray(),
-    "numpy.core.multiarray _reconstruct": lambda *_: PlainArray(),
-    "numpy._core.multiarray _reconstruct": lambda *_: PlainArray(),
+    "numpy ndarray": lambda *_: RawArray(),
+    "numpy.core.multiarray _reconstruct": lambda *_: RawArray(),
+    "numpy._core.multiarray _reconstruct": lambda *_: RawArray(),
     "numpy dtype": lambda name, *_: name if isinstance(name, str) else name.decode(),
     "_codecs encode": lambda text, _: text.encode("latin1"),  # bytes, written for Python 2
 }

@@ -6,14 +6,25 @@ import mmap
 import shutil
 import tempfile
 import zlib
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
 from hsearch.errors import DatasetError
+
+
+@dataclass
+class RawArray:
+    """An array as a file has it: bytes, and how NumPy is to understand them."""
+
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
+    order: Literal["C", "F"] = "C"
+    data: memoryview = field(default=memoryview(b""), repr=False)
 
 
 def mapped(path: Path) -> memoryview:

@@ -5,7 +5,8 @@ import struct
 import numpy as np
 import pytest
 
-from hsearch.data.plain_pickle import PlainArray, read_plain_pickle
+from hsearch.data.plain_pickle import read_plain_pickle
+from hsearch.data.raw_images import RawArray
 from hsearch.errors import DatasetError
 
 
@@ -41,7 +42,7 @@ PIXELS = np.arange(600, dtype=np.uint8).reshape(3, 200)
 NAMES = [b"a.png", b"b.png", b"c.png"]
 
 
-def values(array: PlainArray) -> np.ndarray:
+def values(array: RawArray) -> np.ndarray:
     return np.frombuffer(array.data, array.dtype).reshape(array.shape, order=array.order)
 
 
@@ -141,6 +142,7 @@ def test_everything_else_is_refused(tmp_path, data, what):
         b"T\xff\xff\xff\xffabc.",
         b"c_codecs\nencode\nK\x01K\x02\x86R.",
         b"cnumpy\nndarray\n)R(K\x01tb.",
+        b"cnumpy\nndarray\n)R(K\x01)U\x02u1\x89]tb.",
     ],
 )
 def test_damaged_ones_are_refused(tmp_path, data):

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hsearch.data.layout import Found, Layout
-from hsearch.data.plain_pickle import PlainArray, read_plain_pickle
-from hsearch.data.raw_images import as_png
+from hsearch.data.plain_pickle import read_plain_pickle
+from hsearch.data.raw_images import RawArray, as_png
 from hsearch.data.records import Record
 from hsearch.errors import DatasetError
 
@@ -66,7 +66,7 @@ def _names(path: Path, key: str) -> list[str]:
 def _pixels(path: Path, batch: Mapping[str, object]) -> NDArray[np.uint8]:
     """(N, 3072) the bytes of the file as an array, which are read when they are needed."""
     array = batch.get("data")
-    if not isinstance(array, PlainArray):
+    if not isinstance(array, RawArray):
         raise _wrong(path, "have an array under `data`", "does not")
     size = int(np.prod(SHAPE))
     if array.dtype != "u1" or array.shape != (len(array.data) // size, size):
