@@ -19,7 +19,7 @@ def test_bytes_of_a_file_packed_or_not(tmp_path, content):
 
 @pytest.mark.parametrize("name", ["none", "none.gz", "."])
 def test_what_is_no_file(tmp_path, name):
-    with pytest.raises(DatasetError, match="cannot be read: (No such file|Is a directory)"):
+    with pytest.raises(DatasetError, match=r"cannot be read: (No such file|Is a directory)"):
         mapped(tmp_path / name)
 
 
