@@ -12,6 +12,7 @@ from pathlib import Path
 from hsearch.data.intake import Progress
 from hsearch.data.records import BadFilesError, Note, Problem, Record, Report
 from hsearch.data.sources import Source, available_sources, load_source
+from hsearch.data.sources.huggingface import metadata_files
 from hsearch.data.store import Store, write_store
 from hsearch.errors import DatasetError
 from hsearch.files import locked
@@ -133,7 +134,7 @@ def _source_of(name: str, path: Path | None) -> Source:
     if name in available_sources():
         source = load_source(name)
     elif path is None or path.is_dir():
-        source = load_source("folder")
+        source = load_source("huggingface" if path and metadata_files(path) else "folder")
     elif path.suffix.lower() in _TABLE_SUFFIXES or not path.exists():
         source = load_source("table")
     else:

@@ -58,7 +58,22 @@ def records(path: Path) -> Iterator[Record | Problem | Note]:
         )
     if ignored:
         yield Note(f"ignored columns: {', '.join(name or '(no name)' for name in ignored)}")
-    root = path.parent.resolve()
+    yield from row_records(path, path.parent, columns, rows)
+
+
+def row_records(
+    path: Path, folder: Path, columns: list[str], rows: list[Row]
+) -> Iterator[Record | Problem]:
+    """Yields what the rows tell of; the paths in them are relative to the folder.
+
+    Args:
+        path: The table, for messages.
+        folder: That must hold all images.
+        columns: With `path` and at least one level among them.
+        rows: Of the table, with a cell for every column.
+    """
+    levels = level_columns(path, columns)
+    root = folder.resolve()
     faults = [row.fault or _fault(root, row.cells, levels) for row in rows]
     good = [row.cells for row, fault in zip(rows, faults, strict=True) if not fault]
     numbered = all(_INTEGER.fullmatch(cells[levels[-1]]) for cells in good)
@@ -71,7 +86,7 @@ def records(path: Path) -> Iterator[Record | Problem | Note]:
         cells = row.cells
         yield Record(
             id=cells.get("id") or cells["path"],
-            image=path.parent / cells["path"],
+            image=folder / cells["path"],
             labels=tuple(cells[level] for level in levels),
             split=_split(cells, held_out),
             is_query=is_marked(cells, "is_query"),
@@ -127,13 +142,13 @@ def _read_parquet(path: Path) -> tuple[list[str], list[Row]]:
     except (OSError, pa.ArrowException) as error:
         raise DatasetError(f"The table {path} cannot be read as Parquet: {error}.") from None
     return table.column_names, [
-        Row(number, {key: _text(value) for key, value in row.items()})
+        Row(number, {key: cell_text(value) for key, value in row.items()})
         for number, row in enumerate(rows, start=1)
     ]
 
 
-def _text(value: object) -> str:
-    """A cell as a CSV has it; integers that a missing cell made floats are integers again."""
+def cell_text(value: object) -> str:
+    """Returns a cell as in a CSV; integers that a missing cell made floats are integers again."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, float) and value.is_integer():
