@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from hsearch.addresses import is_address
 from hsearch.data.library import open_data
 from hsearch.errors import ConfigError, did_you_mean
 from hsearch.folds import Splits
@@ -46,7 +47,7 @@ def resolve_job(
 
     Args:
         method: Name of a method.
-        data: Name or path of a store.
+        data: Name, path or address of a store.
         recipe: Name of a recipe.
         settings: Values by dotted key: `method.KNOB` or a setting of the recipe.
         splits: How classes are split.
@@ -67,7 +68,9 @@ def resolve_job(
     store = open_data(data)
     _check_objective(objective, data, store.hierarchy.num_levels)
     check_ranges(method, checked, store.hierarchy.num_levels)
-    if data != store.name:  # a path, which must still be right from another folder
+    if data != store.name and not is_address(
+        data
+    ):  # a path, which must still be right from another folder
         data = str(store.path.resolve())
     return FoldJob(
         data=data,
