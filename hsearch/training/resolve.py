@@ -68,9 +68,8 @@ def resolve_job(
     store = open_data(data)
     _check_objective(objective, data, store.hierarchy.num_levels)
     check_ranges(method, checked, store.hierarchy.num_levels)
-    if data != store.name and not is_address(
-        data
-    ):  # a path, which must still be right from another folder
+    # A path must still be right from another folder; of an address each machine makes its own copy.
+    if data != store.name and not is_address(data):
         data = str(store.path.resolve())
     return FoldJob(
         data=data,
