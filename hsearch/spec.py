@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from hsearch.addresses import is_address
+from hsearch.addresses import STORE_SUFFIX, is_address
 from hsearch.folds import NUM_FOLDS, Splits
 from hsearch.spec_base import Count, NonNegative, Positive
 from hsearch.spec_base import Spec as Spec
@@ -213,4 +213,4 @@ class FoldJob(Spec):
     def data_name(self) -> str:
         """The name of the data, without the folder or address of the store."""
         path = self.data.partition("?")[0] if is_address(self.data) else self.data
-        return PurePath(path).stem if "/" in path else path
+        return PurePath(path).name.removesuffix(STORE_SUFFIX)

@@ -41,7 +41,10 @@ _ESSENCES = (
         "|UNAUTHENTICATED|access token|code: 40[13]",
         "access is denied, which depends on {credentials}",
     ),
-    ("NETWORK_CONNECTION|UNAVAILABLE|CURL|curl", "its server does not answer"),
+    (
+        "NETWORK_CONNECTION|UNAVAILABLE|CURL|curl",
+        "its server does not answer; check the network and the endpoint",
+    ),
     ("code: 30[17]|PermanentRedirect", "the bucket lies in another region; add ?region=NAME"),
 )
 """What the long texts of the file systems come down to."""
@@ -125,7 +128,7 @@ def connect(address: Address) -> fs.FileSystem:
     if address.scheme == "file":
         return fs.LocalFileSystem()
     if address.scheme == "gs":
-        patience = timedelta(seconds=2 * _SILENT_SECONDS)
+        patience = timedelta(seconds=_SILENT_SECONDS)
         return fs.GcsFileSystem(anonymous=anonymous, retry_time_limit=patience, **options)
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     if "endpoint_override" not in options and endpoint:

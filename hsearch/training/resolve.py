@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from hsearch.addresses import is_address
+from hsearch.addresses import is_address, read_address
 from hsearch.data.library import open_data
 from hsearch.errors import ConfigError, did_you_mean
 from hsearch.folds import Splits
@@ -56,6 +56,8 @@ def resolve_job(
         objective: The metric that decides which epoch is the best, one of the data's
             `metric_names`.
     """
+    if is_address(data):
+        read_address(data)  # no message may repeat one that holds credentials
     _check_names(method, settings)
     knobs = {key.removeprefix("method."): v for key, v in settings.items() if _is_knob(key)}
     checked = check_knobs(method, {**recipe_knobs(recipe, method), **knobs})

@@ -31,7 +31,8 @@ class S3Server:
 
     def request(self, method: str, path: str, content: bytes = b"") -> bytes:
         url = f"{self.endpoint}/{path}"
-        request = urllib.request.Request(url, content or None, method=method)
+        kind = {"Content-Type": "application/octet-stream"}
+        request = urllib.request.Request(url, content or None, kind, method=method)
         with urllib.request.urlopen(request, timeout=10) as answer:
             given: bytes = answer.read()
             return given
