@@ -50,6 +50,30 @@ def write_whole(path: Path, content: bytes) -> None:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
+def is_whole(path: Path, num_bytes: int) -> bool:
+    """Returns whether there is a file of that size."""
+    return path.is_file() and path.stat().st_size == num_bytes
+
+
+def make_room(folder: Path, pattern: str, room: int) -> None:
+    """Keeps the files of a cache below a size.
+
+    Args:
+        folder: Of the cache, whose lock must be held.
+        pattern: What its files are called; others are left alone.
+        room: In bytes; the least recently used files beyond it are deleted, and whatever killed
+            processes left.
+    """
+    for left in folder.glob(".*.tmp"):
+        left.unlink()
+    files = sorted(folder.glob(pattern), key=lambda path: path.stat().st_mtime, reverse=True)
+    used = 0
+    for path in files:
+        used += path.stat().st_size
+        if used > room:
+            path.unlink()
+
+
 def _sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:

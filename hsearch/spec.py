@@ -1,10 +1,12 @@
 """What a training is: frozen, validated values that survive a round trip through JSON."""
 
+from pathlib import PurePath
 from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from hsearch.addresses import STORE_SUFFIX, is_address
 from hsearch.folds import NUM_FOLDS, Splits
 from hsearch.spec_base import Count, NonNegative, Positive
 from hsearch.spec_base import Spec as Spec
@@ -188,7 +190,7 @@ class FoldJob(Spec):
     """Train one method with one set of knob values on one fold.
 
     Attributes:
-        data: Name or path of the store.
+        data: Name, path or address of the store.
         data_digest: Fingerprint of the store's content, so that a resume notices other data.
         method: The method with its knob values.
         training: The resolved recipe.
@@ -206,3 +208,9 @@ class FoldJob(Spec):
     fold: Annotated[int, Field(ge=0, lt=NUM_FOLDS)] = 0
     seed: Annotated[int, Field(ge=0)] = 0
     objective: str = "map_at_r"
+
+    @property
+    def data_name(self) -> str:
+        """The name of the data, without the folder or address of the store."""
+        path = self.data.partition("?")[0] if is_address(self.data) else self.data
+        return PurePath(path).name.removesuffix(STORE_SUFFIX)

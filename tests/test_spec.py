@@ -244,3 +244,21 @@ def test_a_missing_section_and_an_unknown_one_are_named():
 def test_what_is_no_mapping_is_one_sentence():
     with pytest.raises(ConfigError, match="should be an object"):
         TrainingSpec.from_dict(["small"])
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        ("mine", "mine"),
+        ("mine.v2", "mine.v2"),
+        ("/folder/mine.arrow", "mine"),
+        ("/what?/mine.arrow", "mine"),
+        ("s3://bucket/mine.arrow", "mine"),
+        ("s3://bucket/mine.arrow?endpoint_override=10.0.0.1:9000&scheme=http", "mine"),
+        ("file:/mine.arrow", "mine"),
+    ],
+)
+def test_data_have_a_name_wherever_they_lie(data, name):
+    method = MethodSpec(name="hpl", knobs={})
+    job = FoldJob(data=data, data_digest="0", method=method, training=load_recipe("small"))
+    assert job.data_name == name

@@ -79,6 +79,12 @@ def list_data() -> None:
 @click.option("--skip-bad", is_flag=True, help="Go on without the files that cannot be used.")
 @click.option("--force", is_flag=True, help="Replace a data set of that name.")
 @click.option(
+    "--to",
+    metavar="ADDRESS",
+    help="Write the store to a folder or .arrow file at s3:, gs: or file: too, from where other "
+    "machines read it with --data; without --from, the store that is prepared already.",
+)
+@click.option(
     "--report",
     "report_file",
     metavar="FILE.csv",
@@ -92,9 +98,29 @@ def prepare(
     size: int | None,
     skip_bad: bool,
     force: bool,
+    to: str | None,
     report_file: Path | None,
 ) -> None:
     """Read a data set once, check every image, and write its store."""
+    from hsearch.cli.sending import send_store
+    from hsearch.data.library import prepared_names
+    from hsearch.data.remote import new_address
+
+    address = new_address(to, name, force=force) if to else None
+    if not (address and path is None and name in prepared_names()):
+        _prepare(name, path, size, skip_bad, force, report_file)
+    if address:
+        send_store(name, address)
+
+
+def _prepare(
+    name: str,
+    path: Path | None,
+    size: int | None,
+    skip_bad: bool,
+    force: bool,
+    report_file: Path | None,
+) -> None:
     from hsearch.cli.counting import counting
     from hsearch.cli.preparing import print_found, write_found
     from hsearch.data.library import open_data, store_path

@@ -17,7 +17,10 @@ def training_options(command: _Command) -> _Command:
     """Adds what decides how a network is trained, but not the method: data, recipe, settings."""
     options = [
         click.option(
-            "--data", default="glyphs", show_default=True, help="Prepared name or .arrow file."
+            "--data",
+            default="glyphs",
+            show_default=True,
+            help="Prepared name, .arrow file, or its address (s3:, gs: or file:).",
         ),
         click.option(
             "--splits",

@@ -169,5 +169,4 @@ def _why(recorded: "FoldResult", here: "FoldResult") -> str:
 
 
 def _default_folder(job: "FoldJob") -> Path:
-    data = Path(job.data).stem
-    return Path("runs") / f"{data}-{job.method.name}-fold{job.fold}-{job.digest()}"
+    return Path("runs") / f"{job.data_name}-{job.method.name}-fold{job.fold}-{job.digest()}"

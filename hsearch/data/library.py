@@ -9,15 +9,17 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
+from hsearch.addresses import STORE_SUFFIX, is_address
 from hsearch.data.intake import Progress
 from hsearch.data.records import BadFilesError, Note, Problem, Record, Report
+from hsearch.data.remote import open_remote
 from hsearch.data.sources import Source, available_sources, load_source
 from hsearch.data.sources.huggingface import metadata_files
 from hsearch.data.store import Store, write_store
 from hsearch.errors import DatasetError
 from hsearch.files import locked
 
-SUFFIX = ".arrow"
+SUFFIX = STORE_SUFFIX
 DEFAULT_SIZE = 256
 MEMORY_SHARE = 0.25
 """Of the physical memory, that all decoded images of this machine may take together."""
@@ -30,6 +32,11 @@ _LISTED = 10
 def data_folder() -> Path:
     """Returns the folder of all prepared data: $HSEARCH_DATA, or `~/.cache/hsearch`."""
     given = os.environ.get("HSEARCH_DATA")
+    if given and is_address(given):
+        raise DatasetError(
+            "HSEARCH_DATA is a folder of this machine, not an address; stores at an address are "
+            "written with `hsearch data prepare NAME --to ADDRESS` and opened with --data ADDRESS."
+        )
     folder = Path(given).expanduser() if given else Path.home() / ".cache" / "hsearch"
     file = next((path for path in (folder, *folder.parents) if path.is_file()), None)
     if file:
@@ -47,10 +54,14 @@ def prepared_names() -> list[str]:
 
 
 def open_data(name_or_path: str) -> Store:
-    """Opens a prepared data set by name, or a store by the path of its `.arrow` file.
+    """Opens a prepared data set by name, or a store by the path or address of its `.arrow` file.
 
+    Of a store at an address (`s3:`, `gs:` or `file:`) a copy is made once per machine, while one
+    at a path is read where it lies.
     A data set that needs no files, such as `glyphs`, is prepared at its first use.
     """
+    if is_address(name_or_path):
+        return open_remote(name_or_path, data_folder() / "remote")
     given = Path(name_or_path).expanduser()
     if name_or_path.endswith(SUFFIX) or os.sep in name_or_path:
         _check_prepared(given)

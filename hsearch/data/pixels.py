@@ -22,7 +22,7 @@ from hsearch.data.library import MEMORY_SHARE, data_folder
 from hsearch.data.store import Store
 from hsearch.data.transforms import resize
 from hsearch.errors import DatasetError
-from hsearch.files import locked, replacing
+from hsearch.files import is_whole, locked, make_room, replacing
 
 PIXELS_VERSION = 1
 """Of the layout and making of cached pixels; a change to either must raise it."""
@@ -147,8 +147,8 @@ def open_pixels(
     path = folder / f"{store.name}-{resize}-{key.hexdigest()[:16]}.pixels"
     try:
         with locked(folder / ".lock"):
-            if not _is_whole(path, pixels.num_bytes):
-                _make_room(folder, allowed - pixels.num_bytes)
+            if not is_whole(path, pixels.num_bytes):
+                make_room(folder, "*.pixels", allowed - pixels.num_bytes)
                 if shutil.disk_usage(folder).free < 2 * pixels.num_bytes:
                     logger.warning("no room for the decoded cache folder=%s", folder)
                     return pixels
@@ -167,19 +167,3 @@ def physical_memory() -> int:
     limit = Path("/sys/fs/cgroup/memory.max")
     text = limit.read_text().strip() if limit.is_file() else "max"
     return min(total, int(text)) if text.isdigit() else total
-
-
-def _is_whole(path: Path, num_bytes: int) -> bool:
-    return path.is_file() and path.stat().st_size == num_bytes
-
-
-def _make_room(folder: Path, room: int) -> None:
-    """Deletes what killed processes left, and the least recently used files beyond `room`."""
-    for left in folder.glob(".*.tmp"):
-        left.unlink()
-    files = sorted(folder.glob("*.pixels"), key=lambda path: path.stat().st_mtime, reverse=True)
-    used = 0
-    for path in files:
-        used += path.stat().st_size
-        if used > room:
-            path.unlink()

@@ -36,7 +36,7 @@ class StudyPlan:
     def default_name(self) -> str:
         """DATA-METHOD-DIGEST: the same settings give the same name."""
         job = self.spec.job
-        data = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(job.data).stem).strip("-._")
+        data = re.sub(r"[^A-Za-z0-9._-]+", "-", job.data_name).strip("-._")
         return f"{data or 'data'}-{job.method.name}-{self.spec.digest()[:6]}"
 
     def check_workers(self, workers: int) -> None:

@@ -7,7 +7,6 @@ nothing twice.
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import PurePath
 from typing import Literal
 
 from hsearch.search.record import StudyRecord, TrialRecord
@@ -69,7 +68,7 @@ def study_id(record: StudyRecord) -> str:
 
 def experiment_name(job: FoldJob) -> str:
     """Returns the name of the experiment that all studies of a data set share."""
-    return f"hsearch/{_data_name(job)}"
+    return f"hsearch/{job.data_name}"
 
 
 def trial_view(record: StudyRecord, trial: TrialRecord, *, interrupted: bool = False) -> RunView:
@@ -137,7 +136,7 @@ def _common_tags(record: StudyRecord, key: str, versions: Mapping[str, str]) -> 
         KEY_TAG: key,
         "hsearch.study": record.name,
         "hsearch.method": job.method.name,
-        "hsearch.data": _data_name(job),
+        "hsearch.data": job.data_name,
         "hsearch.objective": job.objective,
         **_texts(versions, "hsearch.version."),
     }
@@ -168,7 +167,3 @@ def _texts(values: Mapping[str, object], prefix: str = "") -> dict[str, str]:
 
 def _cut(texts: dict[str, str], length: int) -> dict[str, str]:
     return {name: text[:length] for name, text in texts.items()}
-
-
-def _data_name(job: FoldJob) -> str:
-    return PurePath(job.data).stem if "/" in job.data else job.data

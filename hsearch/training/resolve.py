@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from hsearch.addresses import is_address, read_address
 from hsearch.data.library import open_data
 from hsearch.errors import ConfigError, did_you_mean
 from hsearch.folds import Splits
@@ -46,7 +47,7 @@ def resolve_job(
 
     Args:
         method: Name of a method.
-        data: Name or path of a store.
+        data: Name, path or address of a store.
         recipe: Name of a recipe.
         settings: Values by dotted key: `method.KNOB` or a setting of the recipe.
         splits: How classes are split.
@@ -55,6 +56,8 @@ def resolve_job(
         objective: The metric that decides which epoch is the best, one of the data's
             `metric_names`.
     """
+    if is_address(data):
+        read_address(data)  # no message may repeat one that holds credentials
     _check_names(method, settings)
     knobs = {key.removeprefix("method."): v for key, v in settings.items() if _is_knob(key)}
     checked = check_knobs(method, {**recipe_knobs(recipe, method), **knobs})
@@ -67,7 +70,8 @@ def resolve_job(
     store = open_data(data)
     _check_objective(objective, data, store.hierarchy.num_levels)
     check_ranges(method, checked, store.hierarchy.num_levels)
-    if data != store.name:  # a path, which must still be right from another folder
+    # A path must still be right from another folder; of an address each machine makes its own copy.
+    if data != store.name and not is_address(data):
         data = str(store.path.resolve())
     return FoldJob(
         data=data,

@@ -1,0 +1,153 @@
+"""The command line with stores at an address."""
+
+import json
+import re
+
+import pytest
+from click.testing import CliRunner
+
+from hsearch.cli.main import main
+from hsearch.data.library import data_folder, open_data
+from hsearch.search.plan import plan_study
+from hsearch.tracking.projection import experiment_name
+from hsearch.training.resolve import resolve_job
+from hsearch.training.setup import open_job_store
+from tests.conftest import TINY
+from tests.data.s3_server import running_s3
+from tests.data.toy import tree
+
+CLASSES = [f"group-{i % 4}/class-{i:02d}" for i in range(16)]
+SETTINGS = [part for key, value in TINY.items() for part in ("--set", f"{key}={value}")]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with running_s3(tmp_path_factory.mktemp("s3")) as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def environment(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HSEARCH_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+
+
+@pytest.fixture
+def images(tmp_path):
+    return tree(tmp_path / "images", CLASSES, images=4)
+
+
+@pytest.fixture(params=["file", "s3"])
+def folder(request, server, tmp_path):
+    """The address of a folder of its own."""
+    path = tmp_path / "there"
+    return f"file://{path}" if request.param == "file" else server.uri(f"bucket/{tmp_path.name}")
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def in_folder(folder: str, name: str) -> str:
+    before, mark, options = folder.partition("?")
+    return f"{before}/{name}{mark}{options}"
+
+
+def another_machine(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("HSEARCH_DATA", str(tmp_path / "other"))
+
+
+def test_a_store_is_prepared_sent_shown_and_trained_on(images, folder, tmp_path, monkeypatch):
+    sent = run("data", "prepare", "mine", "--from", images, "--to", folder)
+    assert sent.exit_code == 0, sent.output
+    uri = in_folder(folder, "mine.arrow")
+    assert f"mine: written to {uri}" in sent.output
+    another_machine(tmp_path, monkeypatch)
+    shown = run("data", "show", uri)
+    assert shown.exit_code == 0, shown.output
+    assert "mine: 64 images" in shown.output
+    command = ["train", "--method", "proxy_nca", "--data", uri, *SETTINGS]
+    trained = run(*command)
+    assert trained.exit_code == 0, trained.output
+    (result,) = (tmp_path / "runs").glob("mine-proxy_nca-fold0-*/result.json")
+    assert json.loads(result.read_text())["job"]["data"] == uri
+    evaluated = run("evaluate", result.parent)
+    assert evaluated.exit_code == 0, evaluated.output
+
+
+def test_jobs_and_studies_name_the_address_and_the_data(images, folder, tmp_path, monkeypatch):
+    uri = in_folder(folder, "mine.arrow")
+    assert run("data", "prepare", "mine", "--from", images, "--to", uri).exit_code == 0
+    job = resolve_job(method="hpl", data=uri, recipe="small", settings=TINY)
+    assert job.data == uri
+    assert job.data_name == "mine"
+    assert experiment_name(job) == "hsearch/mine"
+    another_machine(tmp_path, monkeypatch)
+    store = open_job_store(job)
+    assert store.path.is_relative_to(data_folder())
+    assert store.digest == job.data_digest
+    plan = plan_study(method="hpl", data=uri, recipe="small", settings=TINY)
+    assert re.fullmatch("mine-hpl-[0-9a-f]{6}", plan.default_name)
+
+
+def test_a_prepared_store_is_sent_without_reading_the_images_again(images, folder):
+    assert run("data", "prepare", "mine", "--from", images).exit_code == 0
+    uri = in_folder(folder, "other.arrow")
+    sent = run("data", "prepare", "mine", "--to", uri)
+    assert sent.exit_code == 0, sent.output
+    assert open_data(uri).digest == open_data("mine").digest
+
+
+def test_a_store_there_is_replaced_only_by_force(images, folder):
+    command = ["data", "prepare", "mine", "--from", images, "--to", folder]
+    assert run(*command).exit_code == 0
+    again = run("data", "prepare", "mine", "--to", folder)
+    assert again.exit_code == 2
+    assert "already; replace it with --force" in again.stderr
+    assert run(*command, "--force").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("to", "message"),
+    [
+        ("https://host/folder", "begins with one of file:, s3:, gs:"),
+        ("folder", "begins with one of file:, s3:, gs:"),
+        ("s3://KEY:HUSH@bucket/folder", "must not hold credentials"),
+        ("s3://none/folder", "The bucket 'none' of"),
+    ],
+)
+def test_a_wrong_address_is_named_before_any_work(images, server, monkeypatch, to, message):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", server.endpoint)
+    result = run("data", "prepare", "mine", "--from", images, "--to", to)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert "HUSH" not in result.output
+    assert not data_folder().exists()
+
+
+def test_after_a_failed_sending_the_data_are_here(images, folder, monkeypatch):
+    from hsearch.cli import sending
+    from hsearch.errors import DatasetError
+
+    def fail(*arguments: object) -> None:
+        raise DatasetError("The store cannot be written: no space.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sending, "send", fail)
+        failed = run("data", "prepare", "mine", "--from", images, "--to", folder)
+    assert failed.exit_code == 2
+    again = re.search("try again: `hsearch (data prepare mine --to) '?([^'`]+)'?`", failed.stderr)
+    assert again
+    assert run(*again[1].split(), again[2]).exit_code == 0
+
+
+@pytest.mark.parametrize("verb", [["data", "show"], ["train", "--method", "hpl", "--data"]])
+def test_credentials_in_an_address_are_never_repeated(verb):
+    for uri in ("s3://KEY:HUSH@bucket/mine.arrow", "s3://bucket/mine.arrow?secret_key=HUSH"):
+        result = run(*verb, uri)
+        assert result.exit_code == 2
+        assert "must not hold credentials" in result.stderr
+        assert "HUSH" not in result.output + result.stderr
