@@ -95,7 +95,7 @@ def prepare(
     report_file: Path | None,
 ) -> None:
     """Read a data set once, check every image, and write its store."""
-    from hsearch.cli.counting import counting
+    from hsearch.cli.counting import showing
     from hsearch.cli.preparing import print_found, write_found
     from hsearch.data.library import open_data, store_path
     from hsearch.data.library import prepare as prepare_store
@@ -105,7 +105,7 @@ def prepare(
         raise click.UsageError("--report would overwrite the table of --from; name another file.")
     stopped = None
     try:
-        with counting(f"preparing {name}") as progress:
+        with showing() as progress:
             report = prepare_store(
                 name, path, size=size, skip_bad=skip_bad, force=force, progress=progress
             )

@@ -3,7 +3,7 @@
 import hashlib
 import os
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -11,10 +11,8 @@ from typing import BinaryIO
 
 from hsearch.data.header import Row
 from hsearch.data.images import BadImageError, EncodedImage, bombs_are_errors, prepare_image
+from hsearch.data.progress import Count
 from hsearch.data.records import Problem, Record, Report, check_depths, split_name
-
-Progress = Callable[[int, int], None]
-"""Is told after every image how many are done, and of how many."""
 
 Groups = tuple[tuple[str, ...], ...]
 
@@ -44,7 +42,7 @@ def take_in(
     found: Iterable[Record | Problem],
     spool: BinaryIO,
     size: int | None,
-    progress: Progress | None = None,
+    progress: Count,
 ) -> tuple[list[Entry], Report]:
     """Checks and encodes all images into the spool.
 
@@ -52,7 +50,7 @@ def take_in(
         found: What a source yields.
         spool: Receives the encoded images one after the other.
         size: Largest short side in pixels; None keeps all sizes.
-        progress: Called after every image.
+        progress: Is told after every image how many are done, and of how many.
 
     Returns:
         The good entries sorted by class and then by id, and the report.
@@ -70,8 +68,7 @@ def take_in(
                 problems.append(outcome)
             else:
                 entries.append(_spooled(spool, record, *outcome))
-            if progress:
-                progress(len(entries) + len(problems), len(items))
+            progress(len(entries) + len(problems), len(items))
     if any(entry.record.labels for entry in entries):
         entries = _without_singles(entries, problems)
     entries.sort(key=lambda entry: (entry.record.class_key, entry.record.id))

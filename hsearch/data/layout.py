@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hsearch.data.archives import is_archive, unpack
 from hsearch.data.images import SUFFIXES
+from hsearch.data.progress import Progress, silent
 from hsearch.data.records import Note, Problem, Record
 from hsearch.errors import DatasetError
 
@@ -33,6 +34,7 @@ class Layout:
     name: str
     home: str
     _scratch: Path = field(repr=False)
+    _progress: Progress = field(default=silent, repr=False)
     _roots: list[Path] = field(default_factory=list, repr=False)
     _packed: list[Path] = field(default_factory=list, repr=False)
 
@@ -82,7 +84,7 @@ class Layout:
         """Returns the folder that an archive was unpacked to, which lasts as long as the layout."""
         folder = self._scratch / f"{len(self._roots)}-{archive.name}"
         folder.mkdir(parents=True)
-        unpack(archive, folder)
+        unpack(archive, folder, self._progress)
         self._roots.append(folder.resolve())
         return self._roots[-1]
 
@@ -118,7 +120,9 @@ class Layout:
 
 
 @contextmanager
-def open_layout(path: Path, name: str, home: str, scratch: Path) -> Iterator[Layout]:
+def open_layout(
+    path: Path, name: str, home: str, scratch: Path, progress: Progress = silent
+) -> Iterator[Layout]:
     """Opens the files of a data set.
 
     Args:
@@ -127,10 +131,11 @@ def open_layout(path: Path, name: str, home: str, scratch: Path) -> Iterator[Lay
         home: Where its owners say to get it.
         scratch: A folder for what is unpacked from archives, removed at the end; what a killed
             process left there is removed first.
+        progress: Is told how far archives are unpacked.
     """
     shutil.rmtree(scratch, ignore_errors=True)
     try:
-        yield Layout(path, name, home, scratch)
+        yield Layout(path, name, home, scratch, progress)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 

@@ -14,7 +14,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -23,7 +23,8 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from hsearch.data.header import FORMAT_VERSION, Header, content_digest
-from hsearch.data.intake import Entry, Progress, take_in
+from hsearch.data.intake import Entry, take_in
+from hsearch.data.progress import Count, Progress, counted, silent
 from hsearch.data.records import SEEN, BadFilesError, Problem, Record, Report
 from hsearch.errors import DatasetError
 from hsearch.files import replacing
@@ -169,7 +170,7 @@ def write_store(
     level_names: Sequence[str] | None = None,
     provenance: Mapping[str, object],
     skip_bad: bool = False,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> Report:
     """Writes a store that appears whole, or not at all.
 
@@ -183,13 +184,13 @@ def write_store(
         level_names: Of the levels, coarsest first.
         provenance: JSON values that say where the data came from.
         skip_bad: Go on without what cannot be used instead of raising `BadFilesError`.
-        progress: Called after every image.
+        progress: Called after every image prepared, every batch written and every image checked.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # An unnamed file: encoded images wait here until all classes and the digest are known.
         with tempfile.TemporaryFile(dir=path.parent) as spool:
-            entries, report = take_in(records, spool, size, progress)
+            entries, report = take_in(records, spool, size, partial(progress, f"preparing {name}"))
             spool.flush()
             if report.problems and not skip_bad:
                 raise BadFilesError(report)
@@ -197,8 +198,8 @@ def write_store(
                 raise DatasetError("No class with at least two usable images was found.")
             schema = _schema(name, entries, level_names, dict(provenance))
             with replacing(path) as temporary:
-                _write(temporary, schema, entries, spool)
-                _verify(temporary)
+                _write(temporary, schema, entries, spool, partial(progress, f"writing {name}"))
+                _verify(temporary, partial(progress, f"checking {name}"))
     except OSError as error:
         raise DatasetError(f"The store {path} cannot be written: {error.strerror}.") from error
     return report
@@ -228,12 +229,14 @@ def _classes(entries: list[Entry]) -> list[tuple[str, ...]]:
     return list(dict.fromkeys(entry.record.labels for entry in entries))
 
 
-def _write(path: Path, schema: pa.Schema, entries: list[Entry], spool: BinaryIO) -> None:
+def _write(
+    path: Path, schema: pa.Schema, entries: list[Entry], spool: BinaryIO, progress: Count
+) -> None:
     classes = {labels: i for i, labels in enumerate(_classes(entries))}
-    tags = sorted({tag for entry in entries for tag in entry.record.tags})
-    numbers = {tag: i for i, tag in enumerate(tags)}
+    tags = {tag for entry in entries for tag in entry.record.tags}
+    numbers = {tag: i for i, tag in enumerate(sorted(tags))}
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
-        for batch in _batches(entries):
+        for batch in _batches(entries, progress):
             records = [entry.record for entry in batch]
             columns = [
                 [record.id for record in records],
@@ -251,17 +254,19 @@ def _write(path: Path, schema: pa.Schema, entries: list[Entry], spool: BinaryIO)
             writer.write_batch(pa.record_batch(list(arrays), schema=schema))
 
 
-def _batches(entries: list[Entry]) -> Iterator[list[Entry]]:
+def _batches(entries: list[Entry], progress: Count) -> Iterator[list[Entry]]:
     first, held = 0, 0
     for i, entry in enumerate(entries):
         if i > first and held + entry.length > _BATCH_BYTES:
             yield entries[first:i]
+            progress(i, len(entries))
             first, held = i, 0
         held += entry.length
     yield entries[first:]
+    progress(len(entries), len(entries))
 
 
-def _verify(path: Path) -> None:
+def _verify(path: Path, progress: Count) -> None:
     """Reads a store back, images included, and compares it with its digest."""
     store = Store.open(path)
     digest = content_digest(
@@ -274,7 +279,7 @@ def _verify(path: Path) -> None:
             [store.tag_names[tag] for tag in np.flatnonzero(store.tags[row])],
             hashlib.sha256(store.encoded(row)).digest(),
         )
-        for row in range(len(store))
+        for row in counted(len(store), progress)
     )
     if digest != store.digest:
         raise DatasetError(f"The store {path} differs from what was written; check the disk.")

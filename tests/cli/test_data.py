@@ -1,4 +1,8 @@
 import re
+import shutil
+import signal
+import subprocess
+import sys
 from typing import get_args
 
 import pytest
@@ -6,6 +10,7 @@ from click.testing import CliRunner
 
 from hsearch.cli.main import main
 from hsearch.folds import Splits, class_splits
+from tests.data.sources.test_cub200 import build as build_cub200
 from tests.data.toy import tree
 
 CLASSES = [f"group-{i % 4}/class-{i:02d}" for i in range(16)]
@@ -117,8 +122,43 @@ def test_a_pipe_gets_lines_of_progress(images, monkeypatch):
     assert run("prepare", "mine", "--from", images).stderr == ""
     monkeypatch.setattr("hsearch.cli.counting._LINE_SECONDS", 0)
     result = run("prepare", "mine", "--from", images, "--force")
-    assert result.stderr.splitlines()[-1] == "preparing mine: 32/32 (100%)"
+    last = [line for line in result.stderr.splitlines() if line.endswith(": 32/32 (100%)")]
+    phases = [line.partition(":")[0] for line in last]
+    assert phases == ["preparing mine", "writing mine", "checking mine"]
     assert "preparing" not in result.stdout
+
+
+INTERRUPTED = """
+import sys, time
+from hsearch.cli import counting
+from hsearch.cli.main import main
+
+def wait(self, what, done, total):
+    if what.startswith(sys.argv[1]):
+        print("reached", flush=True)
+        time.sleep(60)
+
+counting.PlainLines.__call__ = wait
+main(["data", "prepare", "cub200", "--from", sys.argv[2]])
+"""
+
+
+@pytest.mark.parametrize("phase", ["unpacking", "preparing", "writing", "checking"])
+def test_ctrl_c_leaves_nothing_in_any_phase(phase, tmp_path, folder):
+    """A real process, a real signal; the next attempt works."""
+    build_cub200(tmp_path / "files")
+    archive = shutil.make_archive(str(tmp_path / "all"), "gztar", tmp_path / "files")
+    command = [sys.executable, "-c", INTERRUPTED, phase, archive]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "reached\n"
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=20)
+    assert (process.returncode, stderr) == (130, "hsearch: interrupted\n")
+    assert list(folder.iterdir()) == []
+    assert run("prepare", "cub200", "--from", archive).exit_code == 0
+    assert [path.name for path in folder.iterdir()] == ["cub200.arrow"]
 
 
 def test_ignored_columns_are_told(images):
