@@ -3,7 +3,7 @@
 import hashlib
 import os
 from collections import Counter, defaultdict, deque
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -74,6 +74,17 @@ def take_in(
     entries.sort(key=lambda entry: (entry.record.class_key, entry.record.id))
     classes = len({entry.record.labels for entry in entries})
     return entries, Report(len(entries), classes, tuple(problems), *_duplicates(entries))
+
+
+def batches(entries: list[Entry], most_bytes: int) -> Iterator[list[Entry]]:
+    """Yields the entries in groups, each with so many bytes of images, or a single one."""
+    first, held = 0, 0
+    for i, entry in enumerate(entries):
+        if i > first and held + entry.length > most_bytes:
+            yield entries[first:i]
+            first, held = i, 0
+        held += entry.length
+    yield entries[first:]
 
 
 def _spooled(spool: BinaryIO, record: Record, image: EncodedImage, sha256: bytes) -> Entry:

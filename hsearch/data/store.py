@@ -22,8 +22,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from hsearch.data.header import FORMAT_VERSION, Header, content_digest
-from hsearch.data.intake import Entry, take_in
+from hsearch.data.header import FORMAT_VERSION, Header, Row, content_digest
+from hsearch.data.intake import Entry, batches, take_in
 from hsearch.data.progress import Count, Progress, counted, silent
 from hsearch.data.records import SEEN, BadFilesError, Problem, Record, Report
 from hsearch.errors import DatasetError
@@ -33,7 +33,7 @@ from hsearch.hierarchy import Hierarchy, default_level_names
 __all__ = ["FORMAT_VERSION", "Store", "write_store"]
 
 _KEY = b"hsearch"
-_BATCH_BYTES = 32 * 1024**2
+_BATCH_BYTES = 8 * 1024**2
 _SCHEMA = pa.schema(
     [
         ("id", pa.string()),
@@ -235,8 +235,9 @@ def _write(
     classes = {labels: i for i, labels in enumerate(_classes(entries))}
     tags = {tag for entry in entries for tag in entry.record.tags}
     numbers = {tag: i for i, tag in enumerate(sorted(tags))}
+    done = 0
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
-        for batch in _batches(entries, progress):
+        for batch in batches(entries, _BATCH_BYTES):
             records = [entry.record for entry in batch]
             columns = [
                 [record.id for record in records],
@@ -252,37 +253,36 @@ def _write(
                 columns.append([[numbers[tag] for tag in record.tags] for record in records])
             arrays = map(pa.array, columns, schema.types)
             writer.write_batch(pa.record_batch(list(arrays), schema=schema))
-
-
-def _batches(entries: list[Entry], progress: Count) -> Iterator[list[Entry]]:
-    first, held = 0, 0
-    for i, entry in enumerate(entries):
-        if i > first and held + entry.length > _BATCH_BYTES:
-            yield entries[first:i]
-            progress(i, len(entries))
-            first, held = i, 0
-        held += entry.length
-    yield entries[first:]
-    progress(len(entries), len(entries))
+            done += len(batch)
+            progress(done, len(entries))
 
 
 def _verify(path: Path, progress: Count) -> None:
-    """Reads a store back, images included, and compares it with its digest."""
-    store = Store.open(path)
-    digest = content_digest(
-        (
-            store.ids[row],
-            () if store.tag_names else store.label_path(int(store.classes[row])),
-            str(store.split[row]),
-            bool(store.is_query[row]),
-            bool(store.is_gallery[row]),
-            [store.tag_names[tag] for tag in np.flatnonzero(store.tags[row])],
-            hashlib.sha256(store.encoded(row)).digest(),
+    """Reads a store back, images included, and compares it with its digest.
+
+    Not through a memory map, whose pages would count as memory of the process.
+    """
+    with pa.OSFile(str(path)) as file, pa.ipc.open_file(file) as reader:
+        header = Header.from_json(reader.schema.metadata[_KEY], path)
+        numbers = counted(reader.num_record_batches, progress)
+        rows = (row for i in numbers for row in _rows(reader.get_batch(i), header))
+        if content_digest(rows) != header.digest:
+            raise DatasetError(f"The store {path} differs from what was written; check the disk.")
+
+
+def _rows(batch: pa.RecordBatch, header: Header) -> Iterator[Row]:
+    for values, image in zip(
+        batch.drop_columns(["image"]).to_pylist(), batch["image"], strict=True
+    ):
+        yield (
+            values["id"],
+            () if header.tag_names else header.classes[values["class"]],
+            values["split"],
+            values["is_query"],
+            values["is_gallery"],
+            [header.tag_names[tag] for tag in values.get("tags", ())],
+            hashlib.sha256(image.as_buffer()).digest(),
         )
-        for row in counted(len(store), progress)
-    )
-    if digest != store.digest:
-        raise DatasetError(f"The store {path} differs from what was written; check the disk.")
 
 
 def _read(path: Path) -> pa.Table:
