@@ -135,9 +135,8 @@ def main() -> int:
 def measure(folder: Path, rounds: int, count: int, check: bool) -> int:
     size = write_photos(folder / "images", count)
     print(f"{count} JPEGs of {WIDTH} x {HEIGHT}, {size:.0f} kB each; {os.cpu_count()} cores")
-    print(
-        f"{'turn':>4}{'plain images/s':>16}{'hsearch images/s':>18}{'ratio':>7}{'work':>7}{'peak MB':>9}"
-    )
+    heads = f"{'turn':>4}{'plain images/s':>16}{'hsearch images/s':>18}"
+    print(f"{heads}{'ratio':>7}{'work':>7}{'peak MB':>9}")
     ratios, peaks = [], []
     for number in range(rounds):
         home = folder / str(number)

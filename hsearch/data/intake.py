@@ -55,12 +55,12 @@ def take_in(
     Returns:
         The good entries sorted by class and then by id, and the report.
     """
-    items = list(found)
-    problems = [item for item in items if isinstance(item, Problem)]
-    records = _unique([item for item in items if isinstance(item, Record)], problems)
+    problems: list[Problem] = []
+    records = _unique(found, problems)
+    total = len(records) + len(problems)
     if records or not problems:  # where all are bad, the report says why
         check_depths(records)
-    records = _consistent(records)
+    _make_consistent(records)
     entries: list[Entry] = []
     with bombs_are_errors(), closing(_encoded(records, size)) as outcomes:
         for record, outcome in outcomes:
@@ -68,7 +68,7 @@ def take_in(
                 problems.append(outcome)
             else:
                 entries.append(_spooled(spool, record, *outcome))
-            progress(len(entries) + len(problems), len(items))
+            progress(len(entries) + len(problems), total)
     if any(entry.record.labels for entry in entries):
         entries = _without_singles(entries, problems)
     entries.sort(key=lambda entry: (entry.record.class_key, entry.record.id))
@@ -93,30 +93,35 @@ def _spooled(spool: BinaryIO, record: Record, image: EncodedImage, sha256: bytes
     return Entry(record, offset, len(image.data), image.height, image.width, sha256)
 
 
-def _unique(records: list[Record], problems: list[Problem]) -> list[Record]:
+def _unique(found: Iterable[Record | Problem], problems: list[Problem]) -> list[Record]:
     kept: dict[str, Record] = {}
-    for record in records:
-        if record.id in kept:
-            problems.append(Problem(record.where or record.id, "duplicate id"))
+    for item in found:
+        if isinstance(item, Problem):
+            problems.append(item)
+        elif item.id in kept:
+            problems.append(Problem(item.where or item.id, "duplicate id"))
         else:
-            kept[record.id] = record
+            kept[item.id] = item
     return list(kept.values())
 
 
-def _consistent(records: list[Record]) -> list[Record]:
-    """Returns the records with the store's names of splits, one order per class, sorted tags."""
+def _make_consistent(records: list[Record]) -> None:
+    """Gives all records the store's names of splits, one order per class, and sorted tags.
+
+    In place and with one label path for all images of a class, as there may be millions.
+    """
     order: dict[tuple[str, ...], int] = {}
     for record in records:
         order[record.labels] = min(record.order, order.get(record.labels, record.order))
-    return [
-        replace(
+    paths = {labels: labels for labels in order}
+    for i, record in enumerate(records):
+        records[i] = replace(
             record,
+            labels=paths[record.labels],
             split=split_name(record.split, record.id),
             order=order[record.labels],
             tags=tuple(sorted(set(record.tags))),
         )
-        for record in records
-    ]
 
 
 def _encoded(
