@@ -2,6 +2,7 @@
 
 import io
 import math
+import os
 import struct
 import warnings
 from collections.abc import Iterator
@@ -183,9 +184,18 @@ def _to_rgb(image: Image.Image) -> Image.Image:
 
 
 def _encode(image: Image.Image, source_format: str | None) -> bytes:
-    buffer = io.BytesIO()
     if source_format == "PNG":
+        buffer = io.BytesIO()
         image.save(buffer, "PNG")
-    else:
-        image.save(buffer, "JPEG", quality=JPEG_QUALITY, subsampling=JPEG_SUBSAMPLING)
-    return buffer.getvalue()
+        return buffer.getvalue()
+    with _memory_file() as file:
+        image.save(file, "JPEG", quality=JPEG_QUALITY, subsampling=JPEG_SUBSAMPLING)
+        file.seek(0)
+        return file.read()
+
+
+def _memory_file() -> io.FileIO | io.BytesIO:
+    """Where the system has such a thing, a file: Pillow holds the GIL unless it writes to one."""
+    if hasattr(os, "memfd_create"):
+        return io.FileIO(os.memfd_create("image"), "w+")
+    return io.BytesIO()
