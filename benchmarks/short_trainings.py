@@ -20,7 +20,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from hsearch.data.sources import glyphs
-from hsearch.data.store import write_store
+from hsearch.data.store_writer import write_store
 from hsearch.errors import DivergedError
 from hsearch.folds import NUM_FOLDS
 from hsearch.results import FoldResult

@@ -23,7 +23,8 @@ from torchvision.transforms import functional as peer
 
 from hsearch.data.pixels import Pixels, open_pixels
 from hsearch.data.sources import folder
-from hsearch.data.store import Store, write_store
+from hsearch.data.store import Store
+from hsearch.data.store_writer import write_store
 from hsearch.data.transforms import Crops, draw_crops, eval_image, normalise, train_image
 from hsearch.spec import ImageSpec
 

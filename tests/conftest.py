@@ -15,7 +15,8 @@ import pytest
 from PIL import Image
 
 from hsearch.data.records import Record
-from hsearch.data.store import Store, write_store
+from hsearch.data.store import Store
+from hsearch.data.store_writer import write_store
 from hsearch.spec import FoldJob
 from hsearch.training.resolve import resolve_job
 

@@ -85,3 +85,10 @@ def test_an_evaluation_gives_what_its_peers_give(tmp_path):
         "ball",
         "evaluation:",
     ]
+
+
+def test_a_preparation_gives_the_bytes_of_a_plain_loop(tmp_path):
+    """They are compared inside; so few, their times say nothing."""
+    code, output, error = run("prepare.py", "--quick", folder=tmp_path)
+    assert code == 0, error
+    assert output.splitlines()[-1].startswith("prepare: ")

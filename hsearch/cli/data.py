@@ -5,13 +5,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hsearch.cli.output import print_table
+from hsearch.cli.output import megabytes, print_table
 
 if TYPE_CHECKING:
     from hsearch.data.store import Store
     from hsearch.folds import ClassSplits, Splits
-
-_EXAMPLES = 3
 
 
 def _size(ctx: click.Context, param: click.Parameter, value: str) -> int | None:
@@ -49,15 +47,18 @@ def list_data() -> None:
         except DatasetError as error:
             rows.append((name, "-", "-", "-", str(error)))
             continue
-        hierarchy = store.hierarchy
-        levels = " > ".join(hierarchy.level_names)
-        size = _megabytes(store.path.stat().st_size)
-        rows.append((name, str(len(store)), str(hierarchy.num_classes), levels, size))
+        levels = "tags" if store.tag_names else " > ".join(store.hierarchy.level_names)
+        labels = len(store.tag_names) or store.hierarchy.num_classes
+        size = megabytes(store.path.stat().st_size)
+        rows.append((name, str(len(store)), str(labels), levels, size))
     columns = ("name", "images", "classes", "levels", "size")
     print_table(columns, rows, title=f"Prepared in {data_folder()}:")
     sources = [load_source(name) for name in available_sources()]
-    about = [(source.name, source.about) for source in sources]
-    print_table(("name", "what"), about, title="\nSources that can be prepared:")
+    official = [(source.name, source.about) for source in sources if source.home]
+    others = [(source.name, source.about) for source in sources if not source.home]
+    print_table(("name", "reads"), others, title="\nYour own images, or made without files:")
+    print_table(("name", "reads"), official, title="\nData sets in their official files:")
+    click.echo("\nPrepare one with `hsearch data prepare NAME --from FOLDER_OR_ARCHIVE`.")
 
 
 @data.command()
@@ -121,7 +122,7 @@ def _prepare(
     force: bool,
     report_file: Path | None,
 ) -> None:
-    from hsearch.cli.counting import counting
+    from hsearch.cli.counting import showing
     from hsearch.cli.preparing import print_found, write_found
     from hsearch.data.library import open_data, store_path
     from hsearch.data.library import prepare as prepare_store
@@ -131,7 +132,7 @@ def _prepare(
         raise click.UsageError("--report would overwrite the table of --from; name another file.")
     stopped = None
     try:
-        with counting(f"preparing {name}") as progress:
+        with showing() as progress:
             report = prepare_store(
                 name, path, size=size, skip_bad=skip_bad, force=force, progress=progress
             )
@@ -160,53 +161,38 @@ def _prepare(
     show_default=True,
     help="Kind of folds.",
 )
-def show(name: str, kind: "Splits") -> None:
-    """Show levels, sizes, splits, folds and provenance of a data set."""
+@click.option(
+    "--sheet",
+    metavar="FILE.png",
+    type=click.Path(path_type=Path, dir_okay=False),
+    callback=_new_file,
+    help="Where the contact sheet goes; by default beside the store.",
+)
+def show(name: str, kind: "Splits", sheet: Path | None) -> None:
+    """Show levels, sizes, splits, folds and provenance of a data set, and draw a contact sheet.
+
+    The sheet shows images of classes from all over the hierarchy, or of frequent to rare tags.
+    """
+    from hsearch.cli import store_summary
+    from hsearch.data.contact_sheet import write_contact_sheet
     from hsearch.data.library import open_data
 
     store = open_data(name)
-    hierarchy = store.hierarchy
-    levels = [
-        (level, str(len(names)), ", ".join(names[:_EXAMPLES]))
-        for level, names in zip(hierarchy.level_names, hierarchy.names, strict=True)
-    ]
-    title = f"{store.name}: {len(store)} images, {_megabytes(store.path.stat().st_size)}"
-    print_table(("level", "labels", "such as"), levels, title=title)
-    print_table(("what", "value"), [*_facts(store), *_provenance(store)], title="")
+    size = megabytes(store.path.stat().st_size)
+    click.echo(f"{store.name}: {len(store)} images, {size}")
+    if store.tag_names:
+        print_table(("tag", "images"), store_summary.tags(store))
+    else:
+        print_table(("level", "labels", "such as"), store_summary.levels(store))
+    print_table(("what", "value"), store_summary.facts(store), title="")
     splits = _splits(store, kind)
     if isinstance(splits, str):
         click.echo(f"\nNo folds: {splits}")
     else:
-        print_table(("part", "classes", "images"), _folds(store, splits), title="")
-
-
-def _facts(store: "Store") -> list[tuple[str, str]]:
-    import numpy as np
-
-    from hsearch.data.library import MEMORY_SHARE
-
-    decoded = _megabytes(3 * int((store.heights * store.widths).sum()))
-    counts = np.bincount(store.classes)
-    splits, members = np.unique(store.split, return_counts=True)
-    return [
-        ("images per class", f"{counts.min()} to {counts.max()}, mean {counts.mean():.1f}"),
-        ("height", f"{store.heights.min()} to {store.heights.max()} px"),
-        ("width", f"{store.widths.min()} to {store.widths.max()} px"),
-        ("split", ", ".join(f"{s or 'none'}: {n}" for s, n in zip(splits, members, strict=True))),
-        ("queries", str(int(store.is_query.sum()))),
-        ("gallery", str(int(store.is_gallery.sum()))),
-        (
-            "decoded",
-            f"{decoded}; kept in a cache where it fits {MEMORY_SHARE:.0%} of the memory, from "
-            "which the least recently used files go",
-        ),
-        ("digest", store.digest),
-        ("file", str(store.path)),
-    ]
-
-
-def _provenance(store: "Store") -> list[tuple[str, str]]:
-    return [(key, str(value)) for key, value in store.provenance.items() if value is not None]
+        print_table(("part", "classes", "images"), store_summary.folds(store, splits), title="")
+    path = sheet or store.path.with_suffix(".png")
+    write_contact_sheet(store, path)
+    click.echo(f"\nContact sheet: {path}")
 
 
 def _splits(store: "Store", kind: "Splits" = "disjoint") -> "ClassSplits | str":
@@ -218,14 +204,3 @@ def _splits(store: "Store", kind: "Splits" = "disjoint") -> "ClassSplits | str":
         return store_splits(store, kind)
     except HsearchError as error:
         return str(error)
-
-
-def _folds(store: "Store", splits: "ClassSplits") -> list[tuple[str, str, str]]:
-    parts = [("trainval", splits.trainval), ("test", splits.test)]
-    for number, fold in enumerate(splits.folds):
-        parts += [(f"fold {number} train", fold.train), (f"fold {number} val", fold.validation)]
-    return [(part, str(len(ids)), str(len(store.rows(ids)))) for part, ids in parts]
-
-
-def _megabytes(num_bytes: int) -> str:
-    return f"{num_bytes / 1e6:.1f} MB"

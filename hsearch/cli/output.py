@@ -41,3 +41,8 @@ def plain_lines(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[s
     table = [[column.upper() for column in columns], *rows]
     widths = [max(len(row[i]) for row in table) for i in range(len(columns))]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in table]
+
+
+def megabytes(num_bytes: int) -> str:
+    """Returns a size in words."""
+    return f"{num_bytes / 1e6:.1f} MB"

@@ -1,16 +1,19 @@
 """Archives as data sets are shipped in: unpacked so that nothing leaves the folder they go to."""
 
 import lzma
-import shutil
 import stat
 import tarfile
 import zipfile
 import zlib
+from functools import partial
 from pathlib import Path, PurePosixPath
 
+from hsearch.data.progress import Count, Progress, silent
 from hsearch.errors import DatasetError
 
 SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+
+_CHUNK = 2**20
 
 
 def is_archive(path: Path) -> bool:
@@ -18,19 +21,19 @@ def is_archive(path: Path) -> bool:
     return path.name.lower().endswith(SUFFIXES)
 
 
-def unpack(archive: Path, folder: Path) -> None:
-    """Unpacks an archive into a folder.
+def unpack(archive: Path, folder: Path, progress: Progress = silent) -> None:
+    """Unpacks an archive into a folder; `progress` is told megabytes.
 
     Raises:
         DatasetError: The archive is damaged, encrypted, or has an entry that would be written
             elsewhere: an absolute path, one through `..`, a link out of the folder, a device.
     """
+    count = partial(_count, progress, f"unpacking {archive.name} (MB)")
     try:
         if archive.name.lower().endswith(".zip"):
-            _unpack_zip(archive, folder)
+            _unpack_zip(archive, folder, count)
         else:
-            with tarfile.open(archive) as tar:
-                tar.extractall(folder, filter="data")
+            _unpack_tar(archive, folder, count)
     except tarfile.FilterError as error:
         raise DatasetError(
             f"An archive may only hold files below its own folder, but {archive} holds "
@@ -42,8 +45,26 @@ def unpack(archive: Path, folder: Path) -> None:
         ) from None
 
 
-def _unpack_zip(archive: Path, folder: Path) -> None:
+def _count(progress: Progress, what: str, done: int, total: int) -> None:
+    progress(what, done // 10**6, max(1, total // 10**6))
+
+
+def _unpack_tar(archive: Path, folder: Path, count: Count) -> None:
+    """Counts what is read of the archive, as only its end tells how much there is to write."""
+    total = archive.stat().st_size
+
+    def counted(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo | None:
+        count(file.tell(), total)
+        return tarfile.data_filter(member, path)
+
+    with archive.open("rb") as file, tarfile.open(fileobj=file) as tar:
+        tar.extractall(folder, filter=counted)
+
+
+def _unpack_zip(archive: Path, folder: Path, count: Count) -> None:
+    done = 0
     with zipfile.ZipFile(archive) as file:
+        total = sum(entry.file_size for entry in file.infolist())
         for entry in file.infolist():
             name = PurePosixPath(entry.filename.replace("\\", "/"))
             is_link = stat.S_ISLNK(entry.external_attr >> 16)
@@ -60,4 +81,7 @@ def _unpack_zip(archive: Path, folder: Path) -> None:
                 continue
             target.parent.mkdir(parents=True, exist_ok=True)
             with file.open(entry) as source, target.open("wb") as sink:
-                shutil.copyfileobj(source, sink, 2**20)
+                while chunk := source.read(_CHUNK):
+                    sink.write(chunk)
+                    done += len(chunk)
+                    count(done, total)

@@ -10,6 +10,9 @@ from hsearch.errors import DatasetError
 
 FORMAT_VERSION = 1
 
+KEY = b"hsearch"
+"""Of the header in the metadata of a store's schema."""
+
 Row = tuple[str, Sequence[str], str, bool, bool, Sequence[str], bytes]
 """Id, label path, split, is_query, is_gallery, sorted tags and the image's sha256."""
 

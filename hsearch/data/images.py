@@ -1,6 +1,8 @@
 """One image file, checked and made ready for the store. Pillow opens JPEG, PNG and WEBP only."""
 
 import io
+import math
+import os
 import struct
 import warnings
 from collections.abc import Iterator
@@ -22,6 +24,12 @@ MAX_ASPECT = 20
 # colours at full resolution, for a mean difference of 2.3 instead of 1.3 of 255 grey levels.
 JPEG_QUALITY = 90
 JPEG_SUBSAMPLING = "4:2:0"
+
+# Measured on pictures of 1200 x 1600 to 3000 x 4000 pixels, with a final short side of 256: 1.8 to
+# 2.7 times as fast as decoding in full, for a mean difference of 1.0 of 255 grey levels, where the
+# final JPEG itself makes 2.1.
+_SPARE = 2
+"""How many times the final short side a large JPEG keeps when decoded at a lower scale."""
 
 _ORIENTATION_TAG = 0x0112
 # Modes whose stored bytes any decoder turns into the same 8-bit RGB.
@@ -71,12 +79,7 @@ def prepare_image(
     data = _read(source) if isinstance(source, Path) else source
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
-            _check_size(image)
-            image.load()
-            upright = _upright(image)
-            if box:
-                upright = _cropped(upright, box)
-            height, width = upright.height, upright.width
+            upright, height, width = _load(image, size, box)
             if size is not None and min(height, width) > size:
                 height, width = resized_size(height, width, size)
             same = (height, width) == (image.height, image.width)
@@ -109,6 +112,28 @@ def _read(path: Path) -> bytes:
         raise BadImageError("missing") from None
     except (OSError, ValueError):
         raise BadImageError("unreadable") from None
+
+
+def _load(
+    image: Image.Image, size: int | None, box: tuple[int, int, int, int] | None
+) -> tuple[Image.Image, int, int]:
+    """The part to keep, upright, and the height and width that it has in the file.
+
+    A JPEG that is much too large is decoded at a half, a quarter or an eighth of its size.
+    """
+    _check_size(image)
+    width, height = image.size
+    if size is not None and box is None:
+        spare = _SPARE * size / min(image.size)
+        image.draft(None, (math.ceil(spare * width), math.ceil(spare * height)))
+    image.load()
+    upright = _upright(image)
+    if upright.size != image.size:
+        width, height = height, width
+    if box is None:
+        return upright, height, width
+    part = _cropped(upright, box)
+    return part, part.height, part.width
 
 
 def _check_size(image: Image.Image) -> None:
@@ -150,6 +175,8 @@ def _to_rgb(image: Image.Image) -> Image.Image:
         layer = image.convert("RGBA")
         white = Image.new("RGBA", layer.size, "white")
         return Image.alpha_composite(white, layer).convert("RGB")
+    if image.mode == "RGB":
+        return image
     if image.mode.startswith("I"):
         wide = np.asarray(image).astype(np.int64)
         return Image.fromarray((wide >> 8).clip(0, 255).astype(np.uint8)).convert("RGB")
@@ -157,9 +184,18 @@ def _to_rgb(image: Image.Image) -> Image.Image:
 
 
 def _encode(image: Image.Image, source_format: str | None) -> bytes:
-    buffer = io.BytesIO()
     if source_format == "PNG":
+        buffer = io.BytesIO()
         image.save(buffer, "PNG")
-    else:
-        image.save(buffer, "JPEG", quality=JPEG_QUALITY, subsampling=JPEG_SUBSAMPLING)
-    return buffer.getvalue()
+        return buffer.getvalue()
+    with _memory_file() as file:
+        image.save(file, "JPEG", quality=JPEG_QUALITY, subsampling=JPEG_SUBSAMPLING)
+        file.seek(0)
+        return file.read()
+
+
+def _memory_file() -> io.FileIO | io.BytesIO:
+    """Where the system has such a thing, a file: Pillow holds the GIL unless it writes to one."""
+    if hasattr(os, "memfd_create"):
+        return io.FileIO(os.memfd_create("image"), "w+")
+    return io.BytesIO()

@@ -3,7 +3,7 @@
 import hashlib
 import os
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -11,10 +11,8 @@ from typing import BinaryIO
 
 from hsearch.data.header import Row
 from hsearch.data.images import BadImageError, EncodedImage, bombs_are_errors, prepare_image
+from hsearch.data.progress import Count
 from hsearch.data.records import Problem, Record, Report, check_depths, split_name
-
-Progress = Callable[[int, int], None]
-"""Is told after every image how many are done, and of how many."""
 
 Groups = tuple[tuple[str, ...], ...]
 
@@ -44,7 +42,7 @@ def take_in(
     found: Iterable[Record | Problem],
     spool: BinaryIO,
     size: int | None,
-    progress: Progress | None = None,
+    progress: Count,
     *,
     keep_singles: bool = False,
 ) -> tuple[list[Entry], Report]:
@@ -54,18 +52,18 @@ def take_in(
         found: What a source yields.
         spool: Receives the encoded images one after the other.
         size: Largest short side in pixels; None keeps all sizes.
-        progress: Called after every image.
+        progress: Is told after every image how many are done, and of how many.
         keep_singles: Keep classes with a single image instead of counting them as problems.
 
     Returns:
         The good entries sorted by class and then by id, and the report.
     """
-    items = list(found)
-    problems = [item for item in items if isinstance(item, Problem)]
-    records = _unique([item for item in items if isinstance(item, Record)], problems)
+    problems: list[Problem] = []
+    records = _unique(found, problems)
+    total = len(records) + len(problems)
     if records or not problems:  # where all are bad, the report says why
         check_depths(records)
-    records = _consistent(records)
+    _make_consistent(records)
     entries: list[Entry] = []
     with bombs_are_errors(), closing(_encoded(records, size)) as outcomes:
         for record, outcome in outcomes:
@@ -73,8 +71,7 @@ def take_in(
                 problems.append(outcome)
             else:
                 entries.append(_spooled(spool, record, *outcome))
-            if progress:
-                progress(len(entries) + len(problems), len(items))
+            progress(len(entries) + len(problems), total)
     singles = _singles(entries)
     if not keep_singles:
         problems.extend(Problem(name, "class with a single image") for name in singles.values())
@@ -85,36 +82,52 @@ def take_in(
     return entries, Report(len(entries), classes, tuple(problems), *_duplicates(entries), kept)
 
 
+def batches(entries: list[Entry], most_bytes: int) -> Iterator[list[Entry]]:
+    """Yields the entries in groups, each with so many bytes of images, or a single one."""
+    first, held = 0, 0
+    for i, entry in enumerate(entries):
+        if i > first and held + entry.length > most_bytes:
+            yield entries[first:i]
+            first, held = i, 0
+        held += entry.length
+    yield entries[first:]
+
+
 def _spooled(spool: BinaryIO, record: Record, image: EncodedImage, sha256: bytes) -> Entry:
     offset = spool.tell()
     spool.write(image.data)
     return Entry(record, offset, len(image.data), image.height, image.width, sha256)
 
 
-def _unique(records: list[Record], problems: list[Problem]) -> list[Record]:
+def _unique(found: Iterable[Record | Problem], problems: list[Problem]) -> list[Record]:
     kept: dict[str, Record] = {}
-    for record in records:
-        if record.id in kept:
-            problems.append(Problem(record.where or record.id, "duplicate id"))
+    for item in found:
+        if isinstance(item, Problem):
+            problems.append(item)
+        elif item.id in kept:
+            problems.append(Problem(item.where or item.id, "duplicate id"))
         else:
-            kept[record.id] = record
+            kept[item.id] = item
     return list(kept.values())
 
 
-def _consistent(records: list[Record]) -> list[Record]:
-    """Returns the records with the store's names of splits, one order per class, sorted tags."""
+def _make_consistent(records: list[Record]) -> None:
+    """Gives all records the store's names of splits, one order per class, and sorted tags.
+
+    In place and with one label path for all images of a class, as there may be millions.
+    """
     order: dict[tuple[str, ...], int] = {}
     for record in records:
         order[record.labels] = min(record.order, order.get(record.labels, record.order))
-    return [
-        replace(
+    paths = {labels: labels for labels in order}
+    for i, record in enumerate(records):
+        records[i] = replace(
             record,
+            labels=paths[record.labels],
             split=split_name(record.split, record.id),
             order=order[record.labels],
             tags=tuple(sorted(set(record.tags))),
         )
-        for record in records
-    ]
 
 
 def _encoded(

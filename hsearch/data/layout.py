@@ -1,6 +1,5 @@
 """The official files of a data set: in a folder, below it, or in its archives."""
 
-import json
 import os
 import shutil
 from collections import defaultdict
@@ -8,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from hsearch.data.archives import is_archive, unpack
 from hsearch.data.images import SUFFIXES
+from hsearch.data.progress import Progress, silent
 from hsearch.data.records import Note, Problem, Record
 from hsearch.errors import DatasetError
 
@@ -35,6 +34,7 @@ class Layout:
     name: str
     home: str
     _scratch: Path = field(repr=False)
+    _progress: Progress = field(default=silent, repr=False)
     _roots: list[Path] = field(default_factory=list, repr=False)
     _packed: list[Path] = field(default_factory=list, repr=False)
 
@@ -84,7 +84,7 @@ class Layout:
         """Returns the folder that an archive was unpacked to, which lasts as long as the layout."""
         folder = self._scratch / f"{len(self._roots)}-{archive.name}"
         folder.mkdir(parents=True)
-        unpack(archive, folder)
+        unpack(archive, folder, self._progress)
         self._roots.append(folder.resolve())
         return self._roots[-1]
 
@@ -123,7 +123,9 @@ class Layout:
 
 
 @contextmanager
-def open_layout(path: Path, name: str, home: str, scratch: Path) -> Iterator[Layout]:
+def open_layout(
+    path: Path, name: str, home: str, scratch: Path, progress: Progress = silent
+) -> Iterator[Layout]:
     """Opens the files of a data set.
 
     Args:
@@ -132,88 +134,13 @@ def open_layout(path: Path, name: str, home: str, scratch: Path) -> Iterator[Lay
         home: Where its owners say to get it.
         scratch: A folder for what is unpacked from archives, removed at the end; what a killed
             process left there is removed first.
+        progress: Is told how far archives are unpacked.
     """
     shutil.rmtree(scratch, ignore_errors=True)
     try:
-        yield Layout(path, name, home, scratch)
+        yield Layout(path, name, home, scratch, progress)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-
-
-def read_lines(path: Path, columns: int | None = None) -> Iterator[tuple[int, list[str]]]:
-    """Yields the number, from 1, and the words of every line of a text file that is not empty.
-
-    Args:
-        path: UTF-8, with the line ends of any system.
-        columns: How many words each line must have; any number if not given. The last one takes
-            the rest of the line, blanks included.
-
-    Raises:
-        DatasetError: The text is not UTF-8, or a line has fewer words.
-    """
-    for number, line in enumerate(_read_text(path).splitlines(), start=1):
-        words = line.split() if columns is None else line.split(maxsplit=columns - 1)
-        if not words:
-            continue
-        if columns is not None and len(words) != columns:
-            raise DatasetError(
-                f"Line {number} of {path} must have {columns} columns, but has {len(words)}."
-            )
-        yield number, [word.strip() for word in words]
-
-
-def read_json(path: Path, without: str | None = None) -> dict[str, Any]:
-    """Returns the object that a JSON file holds.
-
-    Args:
-        path: UTF-8.
-        without: A key that is dropped from all objects while reading, to save memory.
-
-    Raises:
-        DatasetError: The text is not UTF-8, not JSON, or holds something else than an object.
-    """
-    content = _parsed(path, without)
-    if isinstance(content, dict):
-        return content
-    raise _not_a("object", path)
-
-
-def read_json_list(path: Path) -> list[Any]:
-    """Returns the list that a JSON file holds; raises as `read_json` does."""
-    content = _parsed(path)
-    if isinstance(content, list):
-        return content
-    raise _not_a("list", path)
-
-
-def _parsed(path: Path, without: str | None = None) -> object:
-    def lean(values: dict[str, Any]) -> dict[str, Any]:
-        values.pop(without or "", None)
-        return values
-
-    try:
-        return json.loads(_read_text(path), object_hook=lean if without else None)
-    except json.JSONDecodeError as error:
-        raise DatasetError(
-            f"The file {path} must be JSON, but is not from line {error.lineno}, column "
-            f"{error.colno} on ({error.msg}); get it from its official home again."
-        ) from None
-
-
-def _not_a(kind: str, path: Path) -> DatasetError:
-    return DatasetError(
-        f"The file {path} must hold a JSON {kind}, but something else begins at line 1, column 1; "
-        "get it from its official home again."
-    )
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise DatasetError(
-            f"The file {path} must be UTF-8 text, but is not; get it from its official home again."
-        ) from None
 
 
 def _subfolders(folder: Path) -> list[Path]:

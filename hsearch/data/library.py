@@ -10,12 +10,13 @@ from importlib.metadata import version
 from pathlib import Path
 
 from hsearch.addresses import STORE_SUFFIX, is_address
-from hsearch.data.intake import Progress
+from hsearch.data.progress import Progress, silent
 from hsearch.data.records import BadFilesError, Note, Problem, Record, Report
 from hsearch.data.remote import open_remote
 from hsearch.data.sources import Source, available_sources, load_source
 from hsearch.data.sources.huggingface import metadata_files
-from hsearch.data.store import Store, write_store
+from hsearch.data.store import Store
+from hsearch.data.store_writer import write_store
 from hsearch.errors import DatasetError
 from hsearch.files import locked
 
@@ -120,7 +121,7 @@ def prepare(
     size: int | None = DEFAULT_SIZE,
     skip_bad: bool = False,
     force: bool = False,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> Report:
     """Reads a data set once and writes its store.
 
@@ -130,7 +131,7 @@ def prepare(
         size: Largest short side in pixels, at least 1; None keeps the original sizes.
         skip_bad: Go on without what cannot be used.
         force: Replace a store of that name.
-        progress: Called after every image.
+        progress: Is told how far unpacking, preparing, writing and checking are.
     """
     target = store_path(name)
     source = _source_of(name, path)
@@ -166,7 +167,7 @@ def _write(
     size: int | None,
     *,
     skip_bad: bool = False,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> Report:
     provenance: dict[str, object] = {
         "source": source.name,
@@ -177,7 +178,7 @@ def _write(
     }
     notes: list[str] = []
     try:
-        with source.open(path, target.with_name(f".{target.stem}.unpacked")) as found:
+        with source.open(path, target.with_name(f".{target.stem}.unpacked"), progress) as found:
             report = write_store(
                 target,
                 target.stem,

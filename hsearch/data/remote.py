@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from hsearch.addresses import CREDENTIALS, STORE_SUFFIX, Address, address_in, read_address
-from hsearch.data.intake import Progress
+from hsearch.data.progress import Count
 from hsearch.data.store import Store
 from hsearch.data.upload import upload
 from hsearch.errors import DatasetError
@@ -102,7 +102,7 @@ def new_address(uri: str, name: str, *, force: bool = False) -> Address:
     return address
 
 
-def send(path: Path, address: Address, progress: Progress | None = None) -> None:
+def send(path: Path, address: Address, progress: Count | None = None) -> None:
     """Writes a copy of a store to an address, where it appears whole or not at all.
 
     Args:

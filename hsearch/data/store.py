@@ -9,45 +9,18 @@ A store of multi-label data has a column `tags` too, the numbers of an image's l
 `tag_names` of the JSON text, and a single class that all images belong to.
 """
 
-import hashlib
-import os
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from hsearch.data.header import FORMAT_VERSION, Header, content_digest
-from hsearch.data.intake import Entry, Progress, take_in
-from hsearch.data.records import SEEN, BadFilesError, Problem, Record, Report
+from hsearch.data.header import KEY, Header
+from hsearch.data.records import SEEN
 from hsearch.errors import DatasetError
-from hsearch.files import replacing
-from hsearch.hierarchy import Hierarchy, default_level_names
-
-__all__ = ["FORMAT_VERSION", "Store", "write_store"]
-
-_KEY = b"hsearch"
-_BATCH_BYTES = 32 * 1024**2
-_SCHEMA = pa.schema(
-    [
-        ("id", pa.string()),
-        ("class", pa.int32()),
-        ("split", pa.string()),
-        ("is_query", pa.bool_()),
-        ("is_gallery", pa.bool_()),
-        ("height", pa.int32()),
-        ("width", pa.int32()),
-        ("image", pa.binary()),
-    ]
-)
-_TAGS = pa.field("tags", pa.list_(pa.int32()))
-_NO_CLASS = "image"
-"""Class and level of multi-label data, which have none."""
+from hsearch.hierarchy import Hierarchy
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +63,7 @@ class Store:
     def open(cls, path: Path) -> "Store":
         """Opens the store at `path`."""
         table = _read(path)
-        header = Header.from_json((table.schema.metadata or {}).get(_KEY), path)
+        header = Header.from_json((table.schema.metadata or {}).get(KEY), path)
         images = table["image"].chunks
         return cls(
             path=path,
@@ -158,128 +131,6 @@ class Store:
     def sizes(self, rows: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Returns heights and widths of the given rows, in pixels."""
         return self.heights[np.asarray(rows)], self.widths[np.asarray(rows)]
-
-
-def write_store(
-    path: Path,
-    name: str,
-    records: Iterable[Record | Problem],
-    *,
-    size: int | None = 256,
-    level_names: Sequence[str] | None = None,
-    provenance: Mapping[str, object],
-    skip_bad: bool = False,
-    keep_singles: bool = False,
-    progress: Progress | None = None,
-) -> Report:
-    """Writes a store that appears whole, or not at all.
-
-    The same records give the same bytes.
-
-    Args:
-        path: The Arrow file to write; an old one is replaced.
-        name: Of the data set.
-        records: What a source yields.
-        size: Largest short side in pixels, at least 1; None keeps the original sizes.
-        level_names: Of the levels, coarsest first.
-        provenance: JSON values that say where the data came from.
-        skip_bad: Go on without what cannot be used instead of raising `BadFilesError`.
-        keep_singles: Keep classes with a single image, as a published data set has them.
-        progress: Called after every image.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # An unnamed file: encoded images wait here until all classes and the digest are known.
-        with tempfile.TemporaryFile(dir=path.parent) as spool:
-            entries, report = take_in(records, spool, size, progress, keep_singles=keep_singles)
-            spool.flush()
-            if report.problems and not skip_bad:
-                raise BadFilesError(report)
-            if not entries:
-                raise DatasetError("No class with at least two usable images was found.")
-            schema = _schema(name, entries, level_names, dict(provenance))
-            with replacing(path) as temporary:
-                _write(temporary, schema, entries, spool)
-                _verify(temporary)
-    except OSError as error:
-        raise DatasetError(f"The store {path} cannot be written: {error.strerror}.") from error
-    return report
-
-
-def _schema(
-    name: str,
-    entries: list[Entry],
-    level_names: Sequence[str] | None,
-    provenance: dict[str, object],
-) -> pa.Schema:
-    classes = _classes(entries)
-    digest = content_digest(entry.row for entry in entries)
-    tag_names = sorted({tag for entry in entries for tag in entry.record.tags})
-    if tag_names:
-        header = Header(name, digest, [_NO_CLASS], [[_NO_CLASS]], provenance, tag_names)
-        schema = _SCHEMA.append(_TAGS)
-    else:
-        names = level_names or default_level_names(len(classes[0]))
-        Hierarchy.from_names(classes, names)
-        header = Header(name, digest, names, classes, provenance)
-        schema = _SCHEMA
-    return schema.with_metadata({_KEY: header.to_json()})
-
-
-def _classes(entries: list[Entry]) -> list[tuple[str, ...]]:
-    return list(dict.fromkeys(entry.record.labels for entry in entries))
-
-
-def _write(path: Path, schema: pa.Schema, entries: list[Entry], spool: BinaryIO) -> None:
-    classes = {labels: i for i, labels in enumerate(_classes(entries))}
-    tags = sorted({tag for entry in entries for tag in entry.record.tags})
-    numbers = {tag: i for i, tag in enumerate(tags)}
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
-        for batch in _batches(entries):
-            records = [entry.record for entry in batch]
-            columns = [
-                [record.id for record in records],
-                [classes[record.labels] for record in records],
-                [record.split for record in records],
-                [record.is_query for record in records],
-                [record.is_gallery for record in records],
-                [entry.height for entry in batch],
-                [entry.width for entry in batch],
-                [os.pread(spool.fileno(), entry.length, entry.offset) for entry in batch],
-            ]
-            if numbers:
-                columns.append([[numbers[tag] for tag in record.tags] for record in records])
-            arrays = map(pa.array, columns, schema.types)
-            writer.write_batch(pa.record_batch(list(arrays), schema=schema))
-
-
-def _batches(entries: list[Entry]) -> Iterator[list[Entry]]:
-    first, held = 0, 0
-    for i, entry in enumerate(entries):
-        if i > first and held + entry.length > _BATCH_BYTES:
-            yield entries[first:i]
-            first, held = i, 0
-        held += entry.length
-    yield entries[first:]
-
-
-def _verify(path: Path) -> None:
-    """Reads a store back, images included, and compares it with its digest."""
-    store = Store.open(path)
-    digest = content_digest(
-        (
-            store.ids[row],
-            () if store.tag_names else store.label_path(int(store.classes[row])),
-            str(store.split[row]),
-            bool(store.is_query[row]),
-            bool(store.is_gallery[row]),
-            [store.tag_names[tag] for tag in np.flatnonzero(store.tags[row])],
-            hashlib.sha256(store.encoded(row)).digest(),
-        )
-        for row in range(len(store))
-    )
-    if digest != store.digest:
-        raise DatasetError(f"The store {path} differs from what was written; check the disk.")
 
 
 def _read(path: Path) -> pa.Table:

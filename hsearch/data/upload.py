@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hsearch.addresses import Address
-from hsearch.data.intake import Progress
+from hsearch.data.progress import Count
 
 _CHUNK = 8 * 1024**2
 _MEGABYTE = 10**6
@@ -23,7 +23,7 @@ Connect = Callable[[Address], Any]
 
 
 def upload(
-    source: Path, connect: Connect, address: Address, target: str, progress: Progress | None = None
+    source: Path, connect: Connect, address: Address, target: str, progress: Count | None = None
 ) -> None:
     """Copies a file.
 

@@ -1,12 +1,18 @@
 import re
+import shutil
+import signal
+import subprocess
+import sys
 from typing import get_args
 
 import pytest
 from click.testing import CliRunner
 
 from hsearch.cli.main import main
+from hsearch.data.records import Record
 from hsearch.folds import Splits, class_splits
-from tests.data.toy import tree
+from tests.data.sources.test_cub200 import build as build_cub200
+from tests.data.toy import encode, photo, toy_store, tree
 
 CLASSES = [f"group-{i % 4}/class-{i:02d}" for i in range(16)]
 
@@ -41,8 +47,8 @@ def test_prepare_list_and_show(images):
     shown = cells(run("show", "mine"))
     for line in (
         "level_0\t4\tgroup-0, group-1, group-2",
-        "images per class\t2 to 2, mean 2.0",
-        "height\t40 to 40 px",
+        "images per class\t2 to 2, mean 2.0, median 2",
+        "height\t40 to 40 px, mean 40.0, median 40",
         "split\tnone: 32",
         "source\tfolder",
         "fold 3 val\t2\t4",
@@ -54,7 +60,9 @@ def test_prepare_list_and_show(images):
 @pytest.mark.parametrize(("size", "height"), [("20", "20"), ("original", "40"), ("256", "40")])
 def test_size(images, size, height):
     assert run("prepare", "mine", "--from", images, "--size", size).exit_code == 0
-    assert f"height\t{height} to {height} px" in cells(run("show", "mine"))
+    assert f"height\t{height} to {height} px, mean {height}.0, median {height}" in cells(
+        run("show", "mine")
+    )
 
 
 @pytest.mark.parametrize("size", ["0", "-5", "big", "1.5"])
@@ -117,8 +125,42 @@ def test_a_pipe_gets_lines_of_progress(images, monkeypatch):
     assert run("prepare", "mine", "--from", images).stderr == ""
     monkeypatch.setattr("hsearch.cli.counting._LINE_SECONDS", 0)
     result = run("prepare", "mine", "--from", images, "--force")
-    assert result.stderr.splitlines()[-1] == "preparing mine: 32/32 (100%)"
+    for last in ("preparing mine: 32/32", "writing mine: 32/32", "checking mine: 1/1"):
+        assert f"{last} (100%)" in result.stderr.splitlines()
     assert "preparing" not in result.stdout
+
+
+INTERRUPTED = """
+import sys, time
+from hsearch.cli import counting
+from hsearch.cli.main import main
+
+def wait(self, what, done, total):
+    if what.startswith(sys.argv[1]):
+        print("reached", flush=True)
+        time.sleep(60)
+
+counting.PlainLines.__call__ = wait
+main(["data", "prepare", "cub200", "--from", sys.argv[2]])
+"""
+
+
+@pytest.mark.parametrize("phase", ["unpacking", "preparing", "writing", "checking"])
+def test_ctrl_c_leaves_nothing_in_any_phase(phase, tmp_path, folder):
+    """A real process, a real signal; the next attempt works."""
+    build_cub200(tmp_path / "files")
+    archive = shutil.make_archive(str(tmp_path / "all"), "gztar", tmp_path / "files")
+    command = [sys.executable, "-c", INTERRUPTED, phase, archive]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "reached\n"
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=20)
+    assert (process.returncode, stderr) == (130, "hsearch: interrupted\n")
+    assert list(folder.iterdir()) == []
+    assert run("prepare", "cub200", "--from", archive).exit_code == 0
+    assert [path.name for path in folder.iterdir()] == ["cub200.arrow"]
 
 
 def test_ignored_columns_are_told(images):
@@ -141,6 +183,64 @@ def test_identical_images_are_told(images):
     assert f"identical images with different labels (kept)\t1\t{differ}" in found
 
 
+@pytest.fixture
+def tagged(folder):
+    """Multi-label data: tag-00 on every image, tag-11 on one of twelve."""
+    names = [f"tag-{i:02d}" for i in range(12)]
+    records = [
+        Record(f"{i:02d}", encode(photo(i)), (), tags=tuple(names[: i % 12 + 1])) for i in range(24)
+    ]
+    return toy_store(folder / "tagged.arrow", records)
+
+
+@pytest.mark.usefixtures("tagged")
+def test_data_with_tags_are_listed_and_shown():
+    assert any(line.startswith("tagged\t24\t12\ttags\t") for line in cells(run("list")))
+    shown = cells(run("show", "tagged"))
+    for line in (
+        "tag-00\t24",
+        "2 more",
+        "tag-11\t2",
+        "tags\t12",
+        "images per tag\t2 to 24, mean 13.0, median 13",
+        "tags per image\t1 to 12, mean 6.5, median 6.5",
+    ):
+        assert line in shown
+    assert "tag-05\t14" not in shown
+    assert any(line.startswith("No folds: ") for line in shown)
+    assert not any(line.startswith("level") for line in shown)
+
+
+def test_the_contact_sheet_lies_beside_the_store_or_where_asked(images, folder, tmp_path):
+    run("prepare", "mine", "--from", images)
+    for _ in range(2):  # a former sheet is replaced
+        shown = run("show", "mine")
+        assert shown.output.splitlines()[-1] == f"Contact sheet: {folder / 'mine.png'}"
+    assert run("show", "mine", "--sheet", tmp_path / "s.png").exit_code == 0
+    assert (tmp_path / "s.png").read_bytes() == (folder / "mine.png").read_bytes()
+    nowhere = run("show", "mine", "--sheet", tmp_path / "no" / "s.png")
+    assert (nowhere.exit_code, "does not exist" in nowhere.stderr) == (2, True)
+
+
+def test_a_file_that_is_no_sheet_is_never_replaced(images, tmp_path):
+    run("prepare", "mine", "--from", images)
+    photograph = next(images.rglob("*.jpg")).read_bytes()
+    (tmp_path / "mine.png").write_bytes(photograph)
+    refused = run("show", "mine", "--sheet", tmp_path / "mine.png")
+    assert refused.exit_code == 2
+    assert "which is something else" in refused.stderr
+    assert (tmp_path / "mine.png").read_bytes() == photograph
+
+
+def test_official_data_sets_are_listed_apart(images):
+    run("prepare", "mine", "--from", images)
+    _, own, official = run("list").output.split("\n\n")[:3]
+    assert "\nfolder " in own
+    assert "\ntable " in own
+    assert "\ncub200 " in official
+    assert "\nfolder " not in official
+
+
 def test_an_existing_name_needs_force(images):
     run("prepare", "mine", "--from", images)
     again = run("prepare", "mine", "--from", images)
@@ -156,7 +256,7 @@ def test_data_that_cannot_be_trained_are_warned_of(tmp_path):
     assert warning.startswith("hsearch: warning: these data cannot be trained on yet. 4 class-dis")
     shown = run("show", "mine")
     assert shown.exit_code == 0
-    assert shown.stdout.splitlines()[-1].startswith("No folds: 4 class-disjoint folds need at")
+    assert "\nNo folds: 4 class-disjoint folds need at" in shown.stdout
 
 
 def test_folds_of_both_kinds_are_shown(images):

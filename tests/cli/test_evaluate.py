@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from hsearch.cli.main import main
-from hsearch.data.store import write_store
+from hsearch.data.store_writer import write_store
 from hsearch.evaluation.evaluate import retrieval_metrics
 from hsearch.evaluation.protocols import concatenated
 from hsearch.training.score import embed_run

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from hsearch.data.records import LEVEL_TESTS, SEEN
-from hsearch.data.store import Store, write_store
+from hsearch.data.store import Store
+from hsearch.data.store_writer import write_store
 from hsearch.evaluation.evaluate import retrieval_metrics
 from hsearch.training.folder import read_job
 from hsearch.training.score import embed_run

@@ -4,6 +4,7 @@ import stat
 import tarfile
 import zipfile
 
+import numpy as np
 import pytest
 
 from hsearch.data.archives import is_archive, unpack
@@ -12,15 +13,15 @@ from hsearch.errors import DatasetError
 FILES = {"set/images/a.jpg": b"a" * 5000, "set/list.txt": b"a.jpg\n"}
 
 
-def make(path):
+def make(path, files=FILES):
     """Writes the files as an archive of the kind that its name says."""
     if path.suffix == ".zip":
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
-            for name, content in FILES.items():
+            for name, content in files.items():
                 file.writestr(name, content)
         return path
     with tarfile.open(path, "w:gz" if path.name.endswith("gz") else "w") as tar:
-        for name, content in FILES.items():
+        for name, content in files.items():
             entry = tarfile.TarInfo(name)
             entry.size = len(content)
             tar.addfile(entry, io.BytesIO(content))
@@ -39,6 +40,19 @@ def test_every_kind_is_unpacked(tmp_path, name):
         if path.is_file()
     }
     assert found == FILES
+
+
+@pytest.mark.parametrize("name", ["x.zip", "x.tar", "x.tgz"])
+def test_progress_is_told_in_megabytes(tmp_path, name):
+    noise = np.random.default_rng(0).bytes(3_000_000)
+    files = {f"set/{i}.jpg": noise for i in range(4)}
+    told = []
+    unpack(make(tmp_path / name, files), tmp_path / "out", lambda *words: told.append(words))
+    assert {(what, total) for what, _, total in told} == {(f"unpacking {name} (MB)", 12)}
+    counts = [done for _, done, _ in told]
+    assert counts == sorted(counts)
+    assert counts[0] <= 3
+    assert 8 <= counts[-1] <= 12
 
 
 @pytest.mark.parametrize("name", ["x.zip", "x.tar", "x.tgz"])

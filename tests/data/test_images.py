@@ -126,3 +126,40 @@ def test_a_box_is_cut_out_before_shrinking():
 def test_a_box_must_lie_in_the_image(box):
     with pytest.raises(BadImageError, match="box"):
         prepare_image(encode(photo(0, 40, 60)), None, box)
+
+
+@pytest.mark.parametrize("orientation", [1, 3, 6, 8])
+def test_much_too_large_jpegs_are_decoded_smaller_without_a_visible_change(orientation):
+    """800 x 500 to a short side of 60: read at a quarter, which leaves 125."""
+    image = photo(5, 500, 800)
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    jpeg = prepare_image(encode(image, exif=exif, quality=95), 60)
+    exact = prepare_image(encode(image, "PNG", exif=exif), 60)
+    assert (jpeg.height, jpeg.width) == (exact.height, exact.width)
+    gap = np.abs(pixels(jpeg.data) - pixels(exact.data))
+    assert gap.mean() < 2
+    assert gap.max() < 20
+
+
+@pytest.mark.parametrize(("height", "width"), [(119, 200), (200, 119), (60, 60)])
+def test_jpegs_less_than_four_times_too_large_are_decoded_in_full(height, width):
+    data = encode(photo(5, height, width))
+    whole = Image.open(io.BytesIO(data))
+    expected = Resize(30)(whole)
+    file = encode(expected, quality=90, subsampling="4:2:0")
+    assert prepare_image(data, 30).data == file
+
+
+def test_a_truncated_large_jpeg_is_refused():
+    data = encode(photo(5, 500, 800))
+    with pytest.raises(BadImageError, match="truncated"):
+        prepare_image(data[: len(data) * 3 // 4], 60)
+
+
+def test_a_box_means_pixels_of_the_whole_file():
+    image = photo(5, 500, 800)
+    cut = prepare_image(encode(image, quality=95), 50, (100, 100, 500, 300))
+    assert (cut.height, cut.width) == (50, 100)
+    exact = image.crop((100, 100, 500, 300)).resize((100, 50), Image.Resampling.BILINEAR)
+    assert np.abs(pixels(cut.data) - np.asarray(exact).astype(int)).mean() < 2

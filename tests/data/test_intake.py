@@ -26,7 +26,7 @@ def test_many_classes_with_a_single_image_cost_no_more_per_class(singles, monkey
     monkeypatch.setattr(Labels, "compared", 0)
     records = [Record(f"{i:03d}", IMAGE, Labels((f"class-{i:03d}",))) for i in range(singles)]
     records += [Record(f"pair-{i}", IMAGE, Labels(("pair",))) for i in range(2)]
-    entries, report = take_in(records, io.BytesIO(), None)
+    entries, report = take_in(records, io.BytesIO(), None, lambda done, total: None)
     assert [entry.record.id for entry in entries] == ["pair-0", "pair-1"]
     assert [problem.where for problem in report.problems] == [
         f"class-{i:03d}" for i in range(singles)

@@ -7,9 +7,10 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
-from hsearch.data import store as store_module
+from hsearch.data import store_writer
 from hsearch.data.records import BadFilesError, Problem, Record
-from hsearch.data.store import Store, write_store
+from hsearch.data.store import Store
+from hsearch.data.store_writer import write_store
 from hsearch.errors import DatasetError
 from tests.data.toy import encode, photo, toy_records, toy_store
 
@@ -38,7 +39,7 @@ def test_rows_of_classes_ascend(tmp_path):
 
 def test_many_batches_read_as_one(tmp_path, monkeypatch):
     whole = toy_store(tmp_path / "whole.arrow")
-    monkeypatch.setattr(store_module, "_BATCH_BYTES", 3000)
+    monkeypatch.setattr(store_writer, "_BATCH_BYTES", 3000)
     parts = toy_store(tmp_path / "parts.arrow")
     assert parts.digest == whole.digest
     rows = range(len(whole))
@@ -147,9 +148,10 @@ def test_a_bomb_is_reported_like_any_bad_file(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "No space left on device")])
-def test_an_interruption_leaves_nothing(tmp_path, error):
-    def stop(done: int, total: int) -> None:
-        if done > total // 2:
+@pytest.mark.parametrize("phase", ["preparing toy", "writing toy", "checking toy"])
+def test_an_interruption_leaves_nothing(tmp_path, phase, error):
+    def stop(what: str, done: int, total: int) -> None:
+        if what == phase and done > total // 2:
             raise error
 
     with pytest.raises((KeyboardInterrupt, DatasetError)):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hsearch.data import store as store_module
+from hsearch.data import store_writer
 from hsearch.data.records import Record
 from hsearch.data.splits import store_splits
 from hsearch.errors import DatasetError
@@ -20,7 +20,7 @@ def records(tags=TAGS):
 
 
 def test_every_image_has_its_tags(tmp_path, monkeypatch):
-    monkeypatch.setattr(store_module, "_BATCH_BYTES", 1000)
+    monkeypatch.setattr(store_writer, "_BATCH_BYTES", 1000)
     store = toy_store(tmp_path / "x.arrow", records())
     assert store.tag_names == ("cat", "dog", "tree")
     assert store.tags.astype(int).tolist() == [[1, 1, 0], [1, 0, 1], [0, 0, 0], [0, 1, 0]]
@@ -52,7 +52,7 @@ def test_label_paths_and_tags_do_not_mix(tmp_path):
 def test_images_of_the_same_bytes_and_other_tags_are_conflicts(tmp_path):
     image = encode(photo(0))
     found = [Record(str(i), image, (), tags=(tag,)) for i, tag in enumerate("aab")]
-    report = store_module.write_store(tmp_path / "x.arrow", "x", found, provenance={})
+    report = store_writer.write_store(tmp_path / "x.arrow", "x", found, provenance={})
     assert report.conflicts == (("0", "1", "2"),)
 
 

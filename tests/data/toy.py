@@ -8,7 +8,8 @@ import numpy as np
 from PIL import Image
 
 from hsearch.data.records import Problem, Record
-from hsearch.data.store import Store, write_store
+from hsearch.data.store import Store
+from hsearch.data.store_writer import write_store
 
 
 def photo(seed: int, height: int = 40, width: int = 60) -> Image.Image:

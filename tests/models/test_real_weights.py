@@ -10,7 +10,8 @@ from hsearch.data.batches import evaluation_batches
 from hsearch.data.pixels import open_pixels
 from hsearch.data.records import Record
 from hsearch.data.sources import folder
-from hsearch.data.store import Store, write_store
+from hsearch.data.store import Store
+from hsearch.data.store_writer import write_store
 from hsearch.data.transforms import normalise
 from hsearch.evaluation.embed import embed_batches
 from hsearch.evaluation.evaluate import retrieval_metrics

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from hsearch.data.store import write_store
+from hsearch.data.store_writer import write_store
 from hsearch.errors import ConfigError
 from hsearch.search.domain import Choices, Interval, KnobRange
 from hsearch.search.plan import describe, plan_study, without

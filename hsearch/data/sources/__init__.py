@@ -25,6 +25,7 @@ from types import ModuleType
 from typing import Any
 
 from hsearch.data.layout import Found, open_layout
+from hsearch.data.progress import Progress, silent
 from hsearch.errors import DatasetError, did_you_mean
 
 
@@ -51,20 +52,23 @@ class Source:
     _options: Mapping[str, Any]
 
     @contextmanager
-    def open(self, path: Path | None, scratch: Path) -> Iterator[Found]:
+    def open(
+        self, path: Path | None, scratch: Path, progress: Progress = silent
+    ) -> Iterator[Found]:
         """Yields what the source finds; the images can be read until the end of the context.
 
         Args:
             path: The user's files, if it `needs_path`.
             scratch: A folder for what comes out of archives, which does not exist before and
                 afterwards.
+            progress: Is told how far archives are unpacked.
         """
         if path is None:
             yield self._records(**self._options)
         elif self.home is None:
             yield self._records(path, **self._options)
         else:
-            with open_layout(path, self.name, self.home, scratch) as layout:
+            with open_layout(path, self.name, self.home, scratch, progress) as layout:
                 yield layout.checked(self._records(layout, **self._options))
 
 

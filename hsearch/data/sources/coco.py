@@ -7,8 +7,9 @@ included; images without objects are left out, which makes the 82,081 + 40,137 o
 
 from pathlib import Path
 
-from hsearch.data.layout import Found, Layout, read_json
+from hsearch.data.layout import Found, Layout
 from hsearch.data.records import Note, Record
+from hsearch.data.text_files import read_json
 from hsearch.errors import DatasetError
 
 HOME = "https://cocodataset.org/#download"

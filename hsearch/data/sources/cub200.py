@@ -9,8 +9,9 @@ the table of 38 that others use has the Red legged Kittiwake, a gull, alone besi
 import csv
 from pathlib import Path
 
-from hsearch.data.layout import Found, Layout, read_lines
+from hsearch.data.layout import Found, Layout
 from hsearch.data.records import Box, Record, box_from_one
+from hsearch.data.text_files import read_lines
 from hsearch.errors import DatasetError
 
 HOME = "https://www.vision.caltech.edu/datasets/cub_200_2011/"

@@ -18,8 +18,9 @@ from functools import partial
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path, PurePosixPath
 
-from hsearch.data.layout import Found, Layout, read_lines
+from hsearch.data.layout import Found, Layout
 from hsearch.data.records import Image, Problem, Record
+from hsearch.data.text_files import read_lines
 from hsearch.errors import DatasetError
 
 HOME = "https://www.image-net.org/download.php"

@@ -13,8 +13,9 @@ References:
 
 from pathlib import Path
 
-from hsearch.data.layout import Found, Layout, read_json, read_json_list, read_lines
+from hsearch.data.layout import Found, Layout
 from hsearch.data.records import Note, Record
+from hsearch.data.text_files import read_json, read_json_list, read_lines
 from hsearch.errors import DatasetError
 
 HOME = "https://github.com/visipedia/inat_comp/tree/master/2018"

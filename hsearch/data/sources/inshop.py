@@ -8,8 +8,9 @@ images, unpacked from img.zip to img/ (in Img/). Items of the query and gallery 
 from collections.abc import Iterator
 from pathlib import Path
 
-from hsearch.data.layout import Found, Layout, read_lines
+from hsearch.data.layout import Found, Layout
 from hsearch.data.records import Box, Note, Record, box_from_one
+from hsearch.data.text_files import read_lines
 from hsearch.errors import DatasetError
 
 HOME = "https://mmlab.ie.cuhk.edu.hk/projects/DeepFashion/InShopRetrieval.html"

@@ -8,8 +8,9 @@ remain 125,449 + 83,898.
 
 from pathlib import Path
 
-from hsearch.data.layout import Found, Layout, read_lines
+from hsearch.data.layout import Found, Layout
 from hsearch.data.records import Note, Record
+from hsearch.data.text_files import read_lines
 from hsearch.errors import DatasetError
 
 HOME = "https://lms.comp.nus.edu.sg/wp-content/uploads/2019/research/nuswide/NUS-WIDE.html"

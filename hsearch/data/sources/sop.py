@@ -4,8 +4,9 @@ Reads Stanford_Online_Products.zip or its folder: Ebay_train.txt, Ebay_test.txt 
 images, one per category.
 """
 
-from hsearch.data.layout import Found, Layout, read_lines
+from hsearch.data.layout import Found, Layout
 from hsearch.data.records import Record
+from hsearch.data.text_files import read_lines
 from hsearch.errors import DatasetError
 
 HOME = "https://cvgl.stanford.edu/projects/lifted_struct/"

@@ -9,8 +9,9 @@ of the kinds, so that tags are their numbers.
 import os
 from pathlib import Path
 
-from hsearch.data.layout import Found, Layout, read_json, read_lines
+from hsearch.data.layout import Found, Layout
 from hsearch.data.records import Record
+from hsearch.data.text_files import read_json, read_lines
 from hsearch.errors import DatasetError
 
 HOME = "https://github.com/HCPLab-SYSU/SSGRL"

@@ -10,8 +10,9 @@ import os
 from pathlib import Path
 from xml.etree import ElementTree
 
-from hsearch.data.layout import Found, Layout, read_lines
+from hsearch.data.layout import Found, Layout
 from hsearch.data.records import Problem, Record
+from hsearch.data.text_files import read_lines
 from hsearch.errors import DatasetError
 
 HOME = "http://host.robots.ox.ac.uk/pascal/VOC/voc2007/"
