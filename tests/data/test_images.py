@@ -142,8 +142,14 @@ def test_much_too_large_jpegs_are_decoded_smaller_without_a_visible_change(orien
     assert gap.max() < 20
 
 
-@pytest.mark.parametrize(("height", "width"), [(119, 200), (200, 119), (60, 60)])
-def test_jpegs_less_than_four_times_too_large_are_decoded_in_full(height, width):
+@pytest.mark.parametrize("half", [30, 31, 45])
+def test_jpegs_of_twice_the_size_shrink_too(half):
+    prepared = prepare_image(encode(photo(5, 2 * half, 3 * half)), 30)
+    assert pixels(prepared.data).shape == (prepared.height, prepared.width, 3) == (30, 45, 3)
+
+
+@pytest.mark.parametrize(("height", "width"), [(59, 100), (100, 59), (31, 31)])
+def test_jpegs_less_than_twice_too_large_are_decoded_in_full(height, width):
     data = encode(photo(5, height, width))
     whole = Image.open(io.BytesIO(data))
     expected = Resize(30)(whole)
