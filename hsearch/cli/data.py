@@ -34,10 +34,31 @@ def data() -> None:
 
 
 @data.command("list")
-def list_data() -> None:
-    """Show the prepared data sets and the sources that can be prepared."""
+@click.argument("name", required=False)
+def list_data(name: str | None) -> None:
+    """Show what is prepared and what can be, or the files that NAME is prepared from."""
+    if name is None:
+        _list_prepared()
+        _list_sources()
+    else:
+        _describe(name)
+
+
+def _describe(name: str) -> None:
+    from hsearch.data.sources import load_source
+
+    source = load_source(name)
+    click.echo(f"{name}: {source.about}.\n\n{source.description}\n")
+    if source.level_names:
+        click.echo(f"Levels: {' > '.join(source.level_names)}")
+    if source.home:
+        click.echo(f"Home: {source.home}")
+    files = " --from FOLDER_OR_ARCHIVE" if source.home else " --from PATH"
+    click.echo(f"Prepare: hsearch data prepare {name}{files if source.needs_path else ''}")
+
+
+def _list_prepared() -> None:
     from hsearch.data.library import data_folder, open_data, prepared_names
-    from hsearch.data.sources import available_sources, load_source
     from hsearch.errors import DatasetError
 
     rows = []
@@ -53,12 +74,21 @@ def list_data() -> None:
         rows.append((name, str(len(store)), str(labels), levels, size))
     columns = ("name", "images", "classes", "levels", "size")
     print_table(columns, rows, title=f"Prepared in {data_folder()}:")
+
+
+def _list_sources() -> None:
+    from hsearch.data.sources import available_sources, load_source
+
     sources = [load_source(name) for name in available_sources()]
-    official = [(source.name, source.about) for source in sources if source.home]
     others = [(source.name, source.about) for source in sources if not source.home]
+    official = [
+        (source.name, " > ".join(source.level_names or ["tags"]), source.about.partition(":")[0])
+        for source in sources
+        if source.home
+    ]
     print_table(("name", "reads"), others, title="\nYour own images, or made without files:")
-    print_table(("name", "reads"), official, title="\nData sets in their official files:")
-    click.echo("\nPrepare one with `hsearch data prepare NAME --from FOLDER_OR_ARCHIVE`.")
+    print_table(("name", "levels", "what"), official, title="\nData sets in their official files:")
+    click.echo("\n`hsearch data list NAME` tells which files a data set is prepared from.")
 
 
 @data.command()
@@ -67,7 +97,13 @@ def list_data() -> None:
     "--from",
     "path",
     type=click.Path(path_type=Path),
-    help="Folder of images, or a .csv or .parquet table.",
+    help="Folder of images, a .csv or .parquet table, or the folder or archive of official files.",
+)
+@click.option(
+    "--source",
+    metavar="NAME",
+    help="Whose layout the files have, as `data list` names it; by default that of the data set's "
+    "own name, or else what the path looks like.",
 )
 @click.option(
     "--size",
@@ -96,6 +132,7 @@ def list_data() -> None:
 def prepare(
     name: str,
     path: Path | None,
+    source: str | None,
     size: int | None,
     skip_bad: bool,
     force: bool,
@@ -109,7 +146,7 @@ def prepare(
 
     address = new_address(to, name, force=force) if to else None
     if not (address and path is None and name in prepared_names()):
-        _prepare(name, path, size, skip_bad, force, report_file)
+        _prepare(name, path, source, size, skip_bad, force, report_file)
     if address:
         send_store(name, address)
 
@@ -117,6 +154,7 @@ def prepare(
 def _prepare(
     name: str,
     path: Path | None,
+    source: str | None,
     size: int | None,
     skip_bad: bool,
     force: bool,
@@ -134,7 +172,13 @@ def _prepare(
     try:
         with showing() as progress:
             report = prepare_store(
-                name, path, size=size, skip_bad=skip_bad, force=force, progress=progress
+                name,
+                path,
+                source=source,
+                size=size,
+                skip_bad=skip_bad,
+                force=force,
+                progress=progress,
             )
     except BadFilesError as error:
         stopped, report = error, error.report

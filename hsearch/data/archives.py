@@ -40,8 +40,9 @@ def unpack(archive: Path, folder: Path, progress: Progress = silent) -> None:
             f"'{error.tarinfo.name}', which is none; get it from its official home again."
         ) from None
     except (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError) as error:
+        reason = str(error).partition("\n")[0].rstrip(": ")
         raise DatasetError(
-            f"The archive {archive} is damaged or cut off ({error}); get it again."
+            f"The archive {archive} is damaged or cut off ({reason}); get it again."
         ) from None
 
 
@@ -59,6 +60,16 @@ def _unpack_tar(archive: Path, folder: Path, count: Count) -> None:
 
     with archive.open("rb") as file, tarfile.open(fileobj=file) as tar:
         tar.extractall(folder, filter=counted)
+        _check_end(tar)
+
+
+def _check_end(tar: tarfile.TarFile) -> None:
+    """Raises unless zeros follow the last file: tarfile stops in silence at whatever follows."""
+    stream = tar.fileobj
+    assert stream is not None
+    stream.seek(tar.offset)
+    if stream.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
+        raise tarfile.ReadError("there is no mark at its end")
 
 
 def _unpack_zip(archive: Path, folder: Path, count: Count) -> None:

@@ -94,6 +94,11 @@ def _check_prepared(path: Path) -> None:
 
 
 def _unknown(name: str) -> str:
+    if name in available_sources() and (home := load_source(name).home):
+        return (
+            f"The data '{name}' are not prepared; get them at {home} and run `hsearch data prepare "
+            f"{name} --from FOLDER_OR_ARCHIVE`."
+        )
     names = sorted(_names())
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f" Did you mean '{near[0]}'?" if near else ""
@@ -118,6 +123,7 @@ def prepare(
     name: str,
     path: Path | None = None,
     *,
+    source: str | None = None,
     size: int | None = DEFAULT_SIZE,
     skip_bad: bool = False,
     force: bool = False,
@@ -126,33 +132,38 @@ def prepare(
     """Reads a data set once and writes its store.
 
     Args:
-        name: Of a source, which then reads its own layout, or any other name.
-        path: The folder of images, or a CSV or Parquet table.
+        name: Of the store.
+        path: The folder of images, a table, or the folder or archive of official files.
+        source: What reads them; if not given, the one called `name`, or else what fits the path.
         size: Largest short side in pixels, at least 1; None keeps the original sizes.
         skip_bad: Go on without what cannot be used.
         force: Replace a store of that name.
         progress: Is told how far unpacking, preparing, writing and checking are.
     """
     target = store_path(name)
-    source = _source_of(name, path)
+    reader = _source_of(name, path, source)
     with locked(_lock(target)):
         if target.exists() and not force:
             raise DatasetError(f"The data '{name}' is prepared already; replace it with --force.")
-        return _write(target, source, path, size, skip_bad=skip_bad, progress=progress)
+        return _write(target, reader, path, size, skip_bad=skip_bad, progress=progress)
 
 
-def _source_of(name: str, path: Path | None) -> Source:
-    """The source of that name, else the kind of source that the path asks for."""
-    if name in available_sources():
-        source = load_source(name)
+def _source_of(name: str, path: Path | None, given: str | None = None) -> Source:
+    """The source that is given or of that name, else the kind that the path asks for."""
+    if given or name in available_sources():
+        source = load_source(given or name)
     elif path is None or path.is_dir():
         source = load_source("huggingface" if path and metadata_files(path) else "folder")
     elif path.suffix.lower() in _TABLE_SUFFIXES or not path.exists():
         source = load_source("table")
     else:
-        raise DatasetError(f"Data come from a folder, a .csv or a .parquet file, not from {path}.")
+        raise DatasetError(
+            f"Data come from a folder, a .csv or a .parquet file, but {path} is none; unpack an "
+            "archive first, or say with --source which data set's official files it holds."
+        )
     if source.needs_path and path is None:
-        raise DatasetError(f"The data '{name}' come from files; say where with --from PATH.")
+        where = f" ({source.home} says how to get them)" if source.home else ""
+        raise DatasetError(f"The data '{name}' come from files{where}; name them with --from PATH.")
     if path is not None and not source.needs_path:
         raise DatasetError(f"The data '{name}' are made without files; leave --from away.")
     if path is not None and not path.exists():

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from hsearch.cli.main import main
 from hsearch.data.records import Record
+from hsearch.data.sources import available_sources
 from hsearch.folds import Splits, class_splits
 from tests.data.sources.test_cub200 import build as build_cub200
 from tests.data.toy import encode, photo, toy_store, tree
@@ -239,6 +240,43 @@ def test_official_data_sets_are_listed_apart(images):
     assert "\ntable " in own
     assert "\ncub200 " in official
     assert "\nfolder " not in official
+
+
+def test_every_source_says_what_it_reads_and_where_it_comes_from():
+    for name in available_sources():
+        result = run("list", name)
+        assert result.exit_code == 0
+        assert result.output.startswith(f"{name}: ")
+        assert f"hsearch data prepare {name}" in result.output
+    birds = run("list", "cub200-family").output
+    assert "Levels: order > family > species" in birds
+    assert "image_class_labels.txt" in birds
+    assert "Home: https://www.vision.caltech.edu" in birds
+    assert "did you mean 'cub200'" in run("list", "cub20").stderr
+
+
+def test_data_that_are_not_prepared_yet_are_told_how():
+    result = run("show", "cub200")
+    assert result.exit_code == 2
+    assert "get them at https://www.vision.caltech.edu" in result.stderr
+    assert "vision.caltech.edu" in run("prepare", "cub200").stderr
+
+
+def test_official_files_may_become_a_store_of_any_name(tmp_path):
+    build_cub200(tmp_path / "birds")
+    result = run("prepare", "tiny", "--source", "cub200-family", "--from", tmp_path / "birds")
+    assert result.exit_code == 0, result.output
+    assert "tiny\t12\t4\torder > family > species\t" in "\n".join(cells(run("list")))
+    wrong = run("prepare", "other", "--source", "cub20", "--from", tmp_path / "birds")
+    assert wrong.exit_code == 2
+    assert "did you mean 'cub200'" in wrong.stderr
+
+
+def test_an_archive_of_unknown_files_is_refused(tmp_path, images):
+    shutil.make_archive(str(tmp_path / "mine"), "zip", images)
+    result = run("prepare", "mine", "--from", tmp_path / "mine.zip")
+    assert result.exit_code == 2
+    assert "unpack an archive first, or say with --source" in result.stderr
 
 
 def test_an_existing_name_needs_force(images):

@@ -1,4 +1,5 @@
 import contextlib
+import gzip
 import io
 import stat
 import tarfile
@@ -105,3 +106,28 @@ def test_links_out_of_the_folder_are_refused(tmp_path, kind):
             tar.addfile(link)
     with pytest.raises(DatasetError, match="below its own folder"):
         unpack(archive, tmp_path / "out")
+
+
+@pytest.mark.parametrize("files", [0, 1, 2])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_tar_that_ends_between_two_files_is_refused(tmp_path, files, packed):
+    whole = make(tmp_path / "x.tar").read_bytes()
+    with tarfile.open(tmp_path / "x.tar") as tar:
+        ends = [member.offset for member in tar] + [tar.offset]
+    cut = gzip.compress(whole[: ends[files]]) if packed else whole[: ends[files]]
+    path = tmp_path / ("x.tgz" if packed else "x.tar")
+    path.write_bytes(cut)
+    with pytest.raises(DatasetError, match=r"damaged or cut off \(.*\); get it again") as caught:
+        unpack(path, tmp_path / "out")
+    assert "\n" not in str(caught.value)
+
+
+def test_what_follows_a_broken_head_is_missed(tmp_path):
+    path = make(tmp_path / "x.tar")
+    with tarfile.open(path) as tar:
+        second = tar.getmembers()[1].offset
+    content = bytearray(path.read_bytes())
+    content[second : second + 10] = b"\xff" * 10
+    path.write_bytes(content)
+    with pytest.raises(DatasetError, match="no mark at its end"):
+        unpack(path, tmp_path / "out")

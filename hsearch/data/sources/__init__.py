@@ -36,6 +36,7 @@ class Source:
     Attributes:
         name: Of the data set.
         about: The first line of its docstring.
+        description: The rest of it.
         level_names: Of the levels, if it names them.
         home: The page of the data set's owners; None for layouts of a user's own.
         needs_path: Whether it reads files of the user.
@@ -44,6 +45,7 @@ class Source:
 
     name: str
     about: str
+    description: str
     level_names: tuple[str, ...] | None
     home: str | None
     needs_path: bool
@@ -82,10 +84,12 @@ def load_source(name: str) -> Source:
     if name not in _homes():
         raise DatasetError(f"Unknown source '{name}'; {did_you_mean(name, available_sources())}")
     module, options = _homes()[name]
+    about, _, description = (module.__doc__ or "").partition("\n")
     first = next(iter(inspect.signature(module.records).parameters), None)
     return Source(
         name=name,
-        about=(module.__doc__ or "").strip().splitlines()[0].rstrip("."),
+        about=about.strip().rstrip("."),
+        description=description.strip(),
         level_names=options.get("levels", getattr(module, "LEVEL_NAMES", None)),
         home=getattr(module, "HOME", None),
         needs_path=first in ("path", "layout"),

@@ -1,4 +1,4 @@
-"""ModelNet40 in views: category > object; 22 categories trained on, 18 unseen (HiMulCon).
+"""ModelNet40: category > object, in views; 22 categories trained on, 18 unseen (HiMulCon).
 
 Reads the 12 rendered views per object of Multi-view CNN, modelnet40v1png.tar or modelnet40v1.tar or
 their folder: CATEGORY/train and CATEGORY/test with files such as bowl_0065_001.png. The newer
