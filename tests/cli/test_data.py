@@ -252,7 +252,7 @@ def test_every_source_says_what_it_reads_and_where_it_comes_from():
     assert "Levels: order > family > species" in birds
     assert "image_class_labels.txt" in birds
     assert "Home: https://www.vision.caltech.edu" in birds
-    assert "did you mean 'cub200'" in run("list", "cub20").stderr
+    assert "Did you mean 'cub200'" in run("list", "cub20").stderr
 
 
 def test_data_that_are_not_prepared_yet_are_told_how():
@@ -269,7 +269,7 @@ def test_official_files_may_become_a_store_of_any_name(tmp_path):
     assert "tiny\t12\t4\torder > family > species\t" in "\n".join(cells(run("list")))
     wrong = run("prepare", "other", "--source", "cub20", "--from", tmp_path / "birds")
     assert wrong.exit_code == 2
-    assert "did you mean 'cub200'" in wrong.stderr
+    assert "Did you mean 'cub200'" in wrong.stderr
 
 
 def test_an_archive_of_unknown_files_is_refused(tmp_path, images):

@@ -1,4 +1,4 @@
-"""DeepFashion by category: category > product > variation; 9 of 17 categories trained on (HiMulCon).
+"""DeepFashion by category: category > product > variation; 9 of 17 trained on (HiMulCon).
 
 Reads the same files as `inshop`: list_eval_partition.txt and img/. The category is the folder below
 MEN or WOMEN, the product the item, and the variation, such as a colour, the first number of the
