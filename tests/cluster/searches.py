@@ -23,7 +23,7 @@ class Search:
 
     Args:
         folder: Working directory of the commands.
-        store: Data.
+        data: A store, or what names one.
         options: Further options of `tune`, repeated at every start.
         method: Name of a method.
         settings: Instead of those that train in a second, by dotted name with __ for dots.
@@ -32,7 +32,7 @@ class Search:
     def __init__(
         self,
         folder: Path,
-        store: Store,
+        data: Store | str,
         *options: str,
         method: str = "proxy_nca",
         **settings: object,
@@ -45,7 +45,14 @@ class Search:
         sets = [f"--set={key}={value}" for key, value in {**TINY, **other}.items()]
         self.command = [
             *(sys.executable, "-m", "hsearch", "tune", "--method", method),
-            *("--data", str(store.path), "--study", "toy", *sets, *options),
+            *(
+                "--data",
+                data if isinstance(data, str) else str(data.path),
+                "--study",
+                "toy",
+                *sets,
+                *options,
+            ),
         ]
 
     def run(self, *options: str, exit_code: int = 0) -> str:

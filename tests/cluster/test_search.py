@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.searches import Search, is_alive, processes_of, scores, wait_until
+from tests.data.s3_server import running_s3
 from tests.search.postgres import postgres_server
 
 
@@ -113,15 +114,21 @@ def test_an_interrupt_loses_nothing_that_was_finished_and_leaves_no_process(
     assert len(search.record()["trials"][0]["folds"]) >= 2
 
 
-def test_a_search_on_postgres_whose_best_trial_is_trained_again_bit_for_bit(
+def test_a_search_on_postgres_and_s3_whose_best_trial_is_trained_again_bit_for_bit(
     tmp_path, toy_store, monkeypatch
 ):
-    with postgres_server() as url:
+    monkeypatch.setenv("HSEARCH_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    with postgres_server() as url, running_s3(tmp_path) as s3:
+        s3.request("PUT", "bucket/toy.arrow", toy_store.path.read_bytes())
         monkeypatch.setenv("HSEARCH_STORAGE", url)
-        search = Search(tmp_path, toy_store, "--trials=2", "--sampler=gp", "--tracking-uri=none")
+        address = s3.uri("bucket/toy.arrow")
+        search = Search(tmp_path, address, "--trials=2", "--sampler=gp", "--tracking-uri=none")
         printed = search.run()
         assert not (tmp_path / "hsearch.db").exists()
-        assert len(search.record()["trials"]) == 2
+        trials = search.record()["trials"]
+        assert [trial["job"]["data"] for trial in trials] == [address, address]
         again = subprocess.run(
             [sys.executable, "-m", "hsearch", "train", "--like", "toy/best", "--fold", "2"],
             cwd=tmp_path,
@@ -129,5 +136,6 @@ def test_a_search_on_postgres_whose_best_trial_is_trained_again_bit_for_bit(
             text=True,
             check=True,
         )
+        assert s3.requests("GET", "bucket/toy.arrow") == 1, "driver, workers and `train` share it"
     assert "train --like toy/best" in printed
     assert "exactly the recorded one" in again.stdout
