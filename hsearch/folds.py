@@ -9,6 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from hsearch.errors import ConfigError
 
 NUM_FOLDS = 4
+ALL_CLASSES = NUM_FOLDS
+"""The number of the "fold" that trains on all classes but the test's, and validates on none."""
 
 Splits = Literal["disjoint", "mlrc"]
 
@@ -28,6 +30,12 @@ class ClassSplits:
     trainval: NDArray[np.int64]
     test: NDArray[np.int64]
     folds: tuple[Fold, ...]
+
+    def fold(self, number: int) -> Fold:
+        """Returns a fold by its number; `ALL_CLASSES` is one without validation classes."""
+        if number == ALL_CLASSES:
+            return Fold(self.trainval, self.trainval[:0])
+        return self.folds[number]
 
 
 def class_splits(

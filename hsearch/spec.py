@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from hsearch.addresses import STORE_SUFFIX, is_address
-from hsearch.folds import NUM_FOLDS, Splits
+from hsearch.folds import ALL_CLASSES, Splits
 from hsearch.spec_base import Count, NonNegative, Positive
 from hsearch.spec_base import Spec as Spec
 from hsearch.spec_batch import BatchSpec as BatchSpec
@@ -195,7 +195,7 @@ class FoldJob(Spec):
         method: The method with its knob values.
         training: The resolved recipe.
         splits: How classes are split.
-        fold: Which fold, from 0.
+        fold: Which fold, from 0; `ALL_CLASSES` trains on every class but those of the test.
         seed: Root of every random draw of the job.
         objective: The metric that decides which epoch is the best.
     """
@@ -205,7 +205,7 @@ class FoldJob(Spec):
     method: MethodSpec
     training: TrainingSpec
     splits: Splits = "disjoint"
-    fold: Annotated[int, Field(ge=0, lt=NUM_FOLDS)] = 0
+    fold: Annotated[int, Field(ge=0, le=ALL_CLASSES)] = 0
     seed: Annotated[int, Field(ge=0)] = 0
     objective: str = "map_at_r"
 

@@ -86,7 +86,7 @@ def embed_run(path: Path, part: Part, progress: Progress | None = None) -> Embed
     job = read_job(path)
     store = open_job_store(job)
     splits = store_splits(store, job.splits)
-    fold = splits.folds[job.fold]
+    fold = splits.fold(job.fold)
     step = build_step(job, store.hierarchy.restrict(fold.train), pick_device(), restored=True)
     load_checkpoint(RunFolder(path).best, step)
     rows, queries, gallery = _rows(store, splits, fold, part)

@@ -66,7 +66,7 @@ def load_fold(job: FoldJob) -> FoldData:
     store, splits, pixels = _open_shared(
         job.data, job.data_digest, job.splits, job.training.image.resize, data_folder()
     )
-    fold = splits.folds[job.fold]
+    fold = splits.fold(job.fold)
     hierarchy = store.hierarchy.restrict(fold.train)
     train_rows, validation_rows = store.rows(fold.train), store.rows(fold.validation)
     position = np.full(store.hierarchy.num_classes, -1)

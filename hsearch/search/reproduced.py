@@ -1,0 +1,106 @@
+"""What the record of a reproduction holds: frozen values that survive a round trip through JSON."""
+
+import statistics
+from typing import Literal
+
+from pydantic import Field
+
+from hsearch.folds import ALL_CLASSES, NUM_FOLDS
+from hsearch.results import FoldResult, Metrics
+from hsearch.spec import FoldJob, Spec
+
+Protocol = Literal["cross-validated", "classic"]
+RunState = Literal["running", "complete", "failed"]
+
+
+class Tested(Spec):
+    """Scores of one run on the test classes.
+
+    Attributes:
+        models: All metrics of each of its networks alone.
+        concatenated: All metrics of their embeddings joined; null where there is one network.
+        queries: How many images queried.
+    """
+
+    models: tuple[Metrics, ...]
+    concatenated: Metrics | None = None
+    queries: int
+
+    @property
+    def separated(self) -> Metrics:
+        """The mean over the networks of every metric."""
+        names = self.models[0]
+        return {name: statistics.fmean(each[name] for each in self.models) for name in names}
+
+    def metrics(self, kind: Literal["separated", "concatenated"]) -> Metrics | None:
+        """Returns the metrics of the networks one by one, or joined."""
+        return self.separated if kind == "separated" else self.concatenated
+
+
+class ReproductionSpec(Spec):
+    """What is trained again, and by which protocol.
+
+    Attributes:
+        study: Name of the study.
+        trial: Number of its best trial when the reproduction began.
+        protocol: `cross-validated`, a network per fold; or `classic`, one network that is trained
+            on all classes but the test classes, without a validation.
+        job: The first training of run 0; run r has `seed` + r, and a job for each of `folds`.
+    """
+
+    study: str
+    trial: int
+    protocol: Protocol
+    job: FoldJob
+
+    @property
+    def folds(self) -> tuple[int, ...]:
+        """The folds that every run trains."""
+        return (ALL_CLASSES,) if self.protocol == "classic" else tuple(range(NUM_FOLDS))
+
+
+class RunRecord(Spec):
+    """One run: the same knobs with another seed.
+
+    Attributes:
+        number: From 0.
+        seed: Root of all its draws, shared by all methods' runs of that number.
+        state: `complete` once it is tested, `failed` with a reason.
+        folds: Results of its trainings, by fold.
+        tested: Its scores on the test classes.
+        reason: Why it failed.
+        started: Seconds since the epoch.
+        ended: Seconds since the epoch; null while running.
+    """
+
+    number: int
+    seed: int
+    state: RunState
+    folds: dict[int, FoldResult] = Field(default_factory=dict)
+    tested: Tested | None = None
+    reason: str | None = None
+    started: float
+    ended: float | None = None
+
+
+class ReproductionRecord(Spec):
+    """A reproduction as recorded at one moment.
+
+    Attributes:
+        spec: What is reproduced.
+        runs: By number.
+        floor: All metrics of the backbone's own features on the test classes: no training, no head.
+        run_ids: Of MLflow's runs, by run.
+        versions: Of the packages that ran it.
+    """
+
+    spec: ReproductionSpec
+    runs: tuple[RunRecord, ...] = ()
+    floor: Metrics | None = None
+    run_ids: dict[int, str] = Field(default_factory=dict)
+    versions: dict[str, str] = Field(default_factory=dict)
+
+    @property
+    def complete(self) -> tuple[RunRecord, ...]:
+        """The runs that are tested."""
+        return tuple(run for run in self.runs if run.state == "complete")
