@@ -1,5 +1,6 @@
 """What a training gives: frozen values that survive a round trip through JSON."""
 
+import statistics
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -9,6 +10,8 @@ from hsearch.spec import FoldJob, Spec
 from hsearch.words import metric_title
 
 Metrics = dict[str, float]
+TestedKind = Literal["separated", "concatenated"]
+"""The networks of a run one by one, or their embeddings joined."""
 
 RECALL_AT = (1, 2, 4, 8)
 """The k of recall_at_k where nobody asks for others."""
@@ -81,10 +84,11 @@ class FoldResult(Spec):
 
     Attributes:
         job: What was trained.
-        score: `score_of` the best epoch on the validation classes, by the job's objective.
-        best_epoch: The epoch whose weights are kept.
-        validation: All metrics of the best epoch.
-        untrained: All metrics of the network before training.
+        score: `score_of` the best epoch on the validation classes, by the job's objective; null
+            where there are none.
+        best_epoch: The epoch whose weights are kept: the best one, or the last without validation.
+        validation: All metrics of the best epoch; none without validation.
+        untrained: All metrics of the network before training; none without validation.
         history: Every epoch, epoch 0 first.
         stopped: Why training ended: all `epochs` done, or `patience` exhausted.
         versions: Of the packages that decide numbers.
@@ -93,7 +97,7 @@ class FoldResult(Spec):
     """
 
     job: FoldJob
-    score: float
+    score: float | None
     best_epoch: int
     validation: Metrics
     untrained: Metrics
@@ -102,6 +106,30 @@ class FoldResult(Spec):
     versions: dict[str, str]
     ranks: int = 1
     threads: int | None = None
+
+
+class Tested(Spec):
+    """Scores of one run, the networks of all its folds, on the test classes.
+
+    Attributes:
+        models: All metrics of each of its networks alone.
+        concatenated: All metrics of their embeddings joined; null where there is one network.
+        queries: How many images queried.
+    """
+
+    models: tuple[Metrics, ...]
+    concatenated: Metrics | None = None
+    queries: int
+
+    @property
+    def separated(self) -> Metrics:
+        """The mean over the networks of every metric."""
+        names = self.models[0]
+        return {name: statistics.fmean(each[name] for each in self.models) for name in names}
+
+    def metrics(self, kind: TestedKind) -> Metrics | None:
+        """Returns the metrics of the networks one by one, or joined."""
+        return self.separated if kind == "separated" else self.concatenated
 
 
 def versions_of(packages: Iterable[str]) -> dict[str, str]:

@@ -93,7 +93,7 @@ def _warning(result: FoldResult, untrained: float) -> str | None:
             f"the loss was 0 in every step of epoch {idle[0]}: the batches hold no positives or no "
             "negatives for this loss, or none that it still wants to move; see batch.per_class."
         )
-    if result.score < untrained:
+    if result.score is not None and result.score < untrained:
         return (
             "training made the network worse than it began; the learning rates may be too high for "
             "these weights (--set optimizer.lr.backbone=...)."

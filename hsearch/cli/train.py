@@ -145,7 +145,7 @@ def _threads_of(recorded: "list[FoldResult]") -> Iterator[None]:
 
 def _comparison(trial: "TrialRecord", result: "FoldResult") -> str:
     recorded = trial.folds.get(result.job.fold)
-    if recorded is None:
+    if recorded is None or recorded.score is None or result.score is None:
         return f"The study has no score of trial {trial.number} on fold {result.job.fold}."
     if recorded.score == result.score:
         return f"The score is exactly the recorded one of trial {trial.number}."

@@ -15,6 +15,7 @@ from hsearch.evaluation.hierarchical import HierarchicalScores
 from hsearch.evaluation.metrics import ranks_of_hits
 from hsearch.evaluation.neighbors import FAISS_LARGEST_K, MEMORY_BUDGET, neighbor_blocks
 from hsearch.evaluation.query_scores import Average, QueryScores
+from hsearch.evaluation.query_table import QueryTable
 from hsearch.evaluation.rankings import Rankings
 from hsearch.evaluation.scores import Points, check_points
 from hsearch.evaluation.task import BoolArray, IntArray, RetrievalTask
@@ -41,6 +42,7 @@ def retrieval_metrics(
     sharded: bool = False,
     memory_budget: int = MEMORY_BUDGET,
     progress: Progress | None = None,
+    keep: Callable[[QueryTable], None] | None = None,
 ) -> Metrics:
     """Returns the metrics of exact retrieval, defined in metrics.py and hierarchical.py.
 
@@ -65,6 +67,7 @@ def retrieval_metrics(
             then takes a part of the queries, and all return the whole result.
         memory_budget: Bytes that the search may take at a time, beside copies of the embeddings.
         progress: Told how many queries, of how many, have been scored (by this rank).
+        keep: Given the scores query by query, whose means are returned.
 
     Returns:
         The finest level under the plain names such as `map_at_r`, the metrics over all levels as
@@ -106,6 +109,8 @@ def retrieval_metrics(
         _score_lists(scores, part, blocks, progress)
     if sharded:
         scores.join()
+    if keep:
+        keep(scores.table())
     return scores.means(average)
 
 

@@ -1,6 +1,6 @@
 """Every metric of every query, filled block by block, and their means."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import numpy as np
@@ -10,7 +10,8 @@ from torch import Tensor
 
 import hsearch.distributed as distributed
 from hsearch.evaluation.metrics import level_scores
-from hsearch.evaluation.task import IntArray, RetrievalTask
+from hsearch.evaluation.query_table import QueryTable
+from hsearch.evaluation.task import BoolArray, IntArray, RetrievalTask
 from hsearch.results import ALL_LEVEL_METRICS, Metrics, level_prefix, metric_names
 
 Average = Literal["queries", "classes"]
@@ -54,17 +55,34 @@ class QueryScores:
 
     def means(self, average: Average) -> Metrics:
         """Returns each metric's mean over the queries to which it applies; 0 if there are none."""
-        levels = {level_prefix(n, self.task.num_levels): n for n in range(self.task.num_levels)}
-        can_break = (self.task.level_counts() > 0).sum(axis=1) > 1
         means = {}
-        for name, values in self._values.items():
-            prefix = name[: name.find("/") + 1]
-            counted = self.relevant[:, 0 if name in ALL_LEVEL_METRICS else levels[prefix]] > 0
-            if name == "h_violations":
-                counted &= can_break
-            classes = self.task.query_paths[counted, levels[prefix]]
-            means[name] = _mean(values[counted], classes if average == "classes" else None)
+        for name, counted in self._counted():
+            classes = self.task.query_paths[counted, self._level(name)]
+            values = self._values[name][counted]
+            means[name] = _mean(values, classes if average == "classes" else None)
         return means
+
+    def table(self) -> QueryTable:
+        """Returns the scores query by query."""
+        values = {
+            name: np.where(counted, self._values[name], np.nan).astype(np.float32)
+            for name, counted in self._counted()
+        }
+        return QueryTable(self.task.query_rows, values)
+
+    def _counted(self) -> Iterator[tuple[str, BoolArray]]:
+        """Yields every metric and (Q,) to which queries it applies."""
+        can_break = (self.task.level_counts() > 0).sum(axis=1) > 1
+        for name in self._values:
+            level = 0 if name in ALL_LEVEL_METRICS else self._level(name)
+            counted = self.relevant[:, level] > 0
+            yield name, counted & can_break if name == "h_violations" else counted
+
+    def _level(self, name: str) -> int:
+        """The level whose labels a metric is about; the finest for those over all levels."""
+        prefix = name[: name.find("/") + 1]
+        levels = self.task.num_levels
+        return next(n for n in reversed(range(levels)) if level_prefix(n, levels) == prefix)
 
 
 def _mean(values: NDArray[np.float64], classes: IntArray | None) -> float:

@@ -20,7 +20,7 @@ class QueryTable:
     """What every query scored.
 
     Attributes:
-        rows: (Q,) rows of the querying images in the store.
+        rows: (Q,) which of the scored images query, ascending.
         values: Name of a metric -> (Q,) scores; NaN where the metric does not apply to a query,
             which then counts in no mean.
     """

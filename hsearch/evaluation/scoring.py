@@ -1,10 +1,11 @@
 """Scoring embedded images: what is scored, by which protocol, and which metrics are wanted."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from hsearch.errors import ConfigError
@@ -13,6 +14,8 @@ from hsearch.evaluation.clustering import nmi
 from hsearch.evaluation.evaluate import Progress, retrieval_metrics
 from hsearch.evaluation.neighbors import MEMORY_BUDGET
 from hsearch.evaluation.protocols import DymlSet, concatenated, dyml_metrics
+from hsearch.evaluation.query_table import QueryTable
+from hsearch.evaluation.scores import Points
 from hsearch.evaluation.task import BoolArray, IntArray, RetrievalTask
 from hsearch.geometry import Geometry
 from hsearch.results import RECALL_AT, Metrics, level_prefix
@@ -20,6 +23,7 @@ from hsearch.results import RECALL_AT, Metrics, level_prefix
 Similarity = Literal["cosine", "euclidean", "poincare"]
 ProtocolKind = Literal["self retrieval", "query/gallery", "one test set per level"]
 
+_CPU = torch.device("cpu")
 NEIGHBORS = 20  # that vote in k-NN classification, as is usual
 
 
@@ -66,6 +70,8 @@ class ScoreOptions:
             from the gallery and are judged on the queries where no image is both, else from one
             half of each class's images and on the other.
         nmi: Whether to add `nmi` of every level.
+        device: Where to rank.
+        sharded: Whether every rank of the process group scores the same, each a part of it.
     """
 
     recall_at: tuple[int, ...] = RECALL_AT
@@ -73,6 +79,8 @@ class ScoreOptions:
     memory_budget: int = MEMORY_BUDGET
     classify: bool = False
     nmi: bool = False
+    device: torch.device = _CPU
+    sharded: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,15 +102,20 @@ class Protocol:
     queries_without_match: int
 
 
-def score(embedded: Embedded, options: ScoreOptions, progress: Progress | None = None) -> Metrics:
-    """Returns all metrics of all levels; `progress` as in `retrieval_metrics`.
+def score(
+    embedded: Embedded,
+    options: ScoreOptions,
+    progress: Progress | None = None,
+    keep: Callable[[QueryTable], None] | None = None,
+) -> Metrics:
+    """Returns all metrics of all levels; `progress` and `keep` as in `retrieval_metrics`.
 
-    Where there are test sets, they are those of `dyml_metrics` instead.
+    Where there are test sets, they are those of `dyml_metrics` instead, and nothing is kept.
     """
     if embedded.test_sets:
         return _score_sets(embedded, options)
     metrics = retrieval_metrics(
-        embedded.embeddings,
+        _points(embedded.embeddings, options.device),
         embedded.labels,
         geometry=embedded.geometry,
         curvature=embedded.curvature,
@@ -111,8 +124,10 @@ def score(embedded: Embedded, options: ScoreOptions, progress: Progress | None =
         recall_at=options.recall_at,
         whole_list=True,
         alpha=options.alpha,
+        sharded=options.sharded,
         memory_budget=options.memory_budget,
         progress=progress,
+        keep=keep,
     )
     num_levels = embedded.labels.shape[1]
     for level, labels in enumerate(embedded.labels.T):
@@ -128,6 +143,10 @@ def score(embedded: Embedded, options: ScoreOptions, progress: Progress | None =
                 curvature=embedded.curvature,
             )
     return metrics
+
+
+def _points(embeddings: NDArray[Any], device: torch.device) -> Points:
+    return embeddings if device.type == "cpu" else torch.from_numpy(embeddings).to(device)
 
 
 def _score_sets(embedded: Embedded, options: ScoreOptions) -> Metrics:

@@ -61,7 +61,8 @@ class TrialRecord(Spec):
     @property
     def scores(self) -> list[float]:
         """Scores of the finished folds in the order of the folds."""
-        return [self.folds[fold].score for fold in sorted(self.folds)]
+        found = (self.folds[fold].score for fold in sorted(self.folds))
+        return [score for score in found if score is not None]
 
     @property
     def score(self) -> float | None:

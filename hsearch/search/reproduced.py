@@ -1,40 +1,15 @@
 """What the record of a reproduction holds: frozen values that survive a round trip through JSON."""
 
-import statistics
 from typing import Literal
 
 from pydantic import Field
 
 from hsearch.folds import ALL_CLASSES, NUM_FOLDS
-from hsearch.results import FoldResult, Metrics
+from hsearch.results import FoldResult, Metrics, Tested
 from hsearch.spec import FoldJob, Spec
 
 Protocol = Literal["cross-validated", "classic"]
 RunState = Literal["running", "complete", "failed"]
-
-
-class Tested(Spec):
-    """Scores of one run on the test classes.
-
-    Attributes:
-        models: All metrics of each of its networks alone.
-        concatenated: All metrics of their embeddings joined; null where there is one network.
-        queries: How many images queried.
-    """
-
-    models: tuple[Metrics, ...]
-    concatenated: Metrics | None = None
-    queries: int
-
-    @property
-    def separated(self) -> Metrics:
-        """The mean over the networks of every metric."""
-        names = self.models[0]
-        return {name: statistics.fmean(each[name] for each in self.models) for name in names}
-
-    def metrics(self, kind: Literal["separated", "concatenated"]) -> Metrics | None:
-        """Returns the metrics of the networks one by one, or joined."""
-        return self.separated if kind == "separated" else self.concatenated
 
 
 class ReproductionSpec(Spec):

@@ -139,7 +139,7 @@ class Study:
                 return trial
             if result.job != trial.job.model_copy(update={"fold": fold}):
                 raise ValueError(f"The result of fold {fold} is not of trial {number}'s job.")
-            if not math.isfinite(result.score):
+            if result.score is None or not math.isfinite(result.score):
                 return self.fail(number, f"The score of fold {fold} is {result.score}.")
             self._optuna.set_trial_user_attr(self._key(number), f"fold{fold}", result.to_dict())
             folds = dict(sorted({**trial.folds, fold: result}.items()))
@@ -217,8 +217,8 @@ class Study:
             reported: How many intermediate values are stored; that of a fold is stored only after
                 the race was asked, so that a fold without one is known to be undecided.
         """
-        folds = self._known[number].folds
-        scores = [folds[fold].score for fold in range(contiguous(folds))]
+        trial = self._known[number]
+        scores = trial.scores[: contiguous(trial.folds)]
         complete = len(scores) == NUM_FOLDS
         lost = not complete and self.spec.race and bool(scores) and self._loses(number, scores)
         for step in range(reported, len(scores)):

@@ -1,10 +1,11 @@
 """Embeddings of stored images by a trained network, shared between the ranks."""
 
 from collections.abc import Callable, Iterator
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 import hsearch.distributed as distributed
 from hsearch.data.batches import evaluation_batches
@@ -12,11 +13,23 @@ from hsearch.data.pixels import Pixels
 from hsearch.data.transforms import normalise
 from hsearch.evaluation.embed import embed_batches
 from hsearch.spec import ImageSpec
-from hsearch.training.step import TrainingStep
+
+
+class Network(Protocol):
+    """What turns images into embeddings: a training step, or features as they come."""
+
+    def eval(self) -> object:
+        """Sets evaluation mode."""
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """Yields the weights."""
+
+    def embed(self, images: Tensor) -> Tensor:
+        """Maps (B, 3, S, S) images to (B, D) embeddings."""
 
 
 def embed_rows(
-    step: TrainingStep,
+    step: Network,
     pixels: Pixels,
     rows: NDArray[np.int64],
     image: ImageSpec,

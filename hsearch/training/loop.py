@@ -154,8 +154,10 @@ class _Run:
         distributed.broadcast_from_first(self.step)  # per-rank batch-norm statistics
         return _sane_mean(losses, epoch)
 
-    def validate(self) -> Metrics:
-        """Scores the network on the fold's validation classes."""
+    def validate(self) -> Metrics | None:
+        """Scores the network on the fold's validation classes, if it has any."""
+        if not len(self.data.validation_rows):
+            return None
         embeddings = embed_rows(
             self.step, self.data.pixels, self.data.validation_rows, self.job.training.image
         )
@@ -180,7 +182,8 @@ class _Run:
     def _keep_best(self) -> None:
         """Keeps the current weights if the last epoch is the best; also after a kill between."""
         last = self.history[-1]
-        if distributed.rank() == 0 and last.epoch and last.validation and self._best() is last:
+        scored = last.validation or not len(self.data.validation_rows)
+        if distributed.rank() == 0 and last.epoch and scored and self._best() is last:
             save_checkpoint(self.folder.best, self.step, None, {"history": [last.to_dict()]})
 
     def why_stop(self) -> str | None:
@@ -196,14 +199,14 @@ class _Run:
         return None
 
     def result(self, stopped: str) -> FoldResult:
-        best = self._best()
+        best, untrained = self._best(), self.history[0].validation
         return FoldResult.from_dict(
             {
                 "job": self.job.to_dict(),
-                "score": self._score_of(best),
+                "score": self._score_of(best) if best.validation else None,
                 "best_epoch": best.epoch,
-                "validation": best.validation,
-                "untrained": self.history[0].validation,
+                "validation": best.validation or {},
+                "untrained": untrained or {},
                 "history": [record.to_dict() for record in self.history],
                 "stopped": stopped,
                 "versions": versions_of(PACKAGES),
@@ -213,9 +216,9 @@ class _Run:
         )
 
     def _best(self) -> EpochRecord:
-        """The first of the best trained epochs."""
+        """The first of the best trained epochs; without validation, the last epoch."""
         scored = [record for record in self.history[1:] if record.validation]
-        return max(scored, key=self._score_of)
+        return max(scored, key=self._score_of, default=self.history[-1])
 
     def _score_of(self, record: EpochRecord) -> float:
         return score_of(record.validation or {}, self.job.objective)

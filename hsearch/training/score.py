@@ -6,17 +6,22 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from hsearch.data.pixels import open_pixels
 from hsearch.data.records import LEVEL_TESTS
 from hsearch.data.splits import store_splits
 from hsearch.data.store import Store
 from hsearch.errors import ConfigError
-from hsearch.evaluation.scoring import Embedded
+from hsearch.evaluation.scoring import Embedded, Similarity
 from hsearch.folds import ClassSplits, Fold
+from hsearch.geometry import l2_normalise
+from hsearch.models.embedder import Embedder
+from hsearch.models.heads import pool
+from hsearch.seeds import seed_for
 from hsearch.spec import FoldJob
 from hsearch.training.checkpoint import load_checkpoint
-from hsearch.training.embedding import embed_rows
+from hsearch.training.embedding import Network, embed_rows
 from hsearch.training.folder import RunFolder, read_job
 from hsearch.training.setup import build_step, open_job_store, pick_device
 
@@ -85,22 +90,58 @@ def embed_run(path: Path, part: Part, progress: Progress | None = None) -> Embed
     """
     job = read_job(path)
     store = open_job_store(job)
-    splits = store_splits(store, job.splits)
-    fold = splits.fold(job.fold)
+    fold = store_splits(store, job.splits).fold(job.fold)
     step = build_step(job, store.hierarchy.restrict(fold.train), pick_device(), restored=True)
     load_checkpoint(RunFolder(path).best, step)
-    rows, queries, gallery = _rows(store, splits, fold, part)
+    in_ball = step.method.geometry == "poincare"
+    curvature = step.method.curvature if in_ball else 0.0
+    return _embedded(step, "poincare" if in_ball else "cosine", curvature, job, part, progress)
+
+
+def embed_frozen(job: FoldJob, part: Part, progress: Progress | None = None) -> Embedded:
+    """Returns the images of some classes as the job's backbone sees them before any training.
+
+    Its pooled features are compared by cosine, without a head. Random weights are those with which
+    the job's training begins.
+    """
+    return _embedded(_Frozen(job).to(pick_device()), "cosine", 0.0, job, part, progress)
+
+
+class _Frozen(nn.Module):
+    """The backbone of a job as it comes, with its pooling."""
+
+    def __init__(self, job: FoldJob) -> None:
+        super().__init__()
+        spec = job.training.model
+        seed = seed_for(job.seed, "model", job.fold)
+        self.embedder, self.pooling = Embedder(spec, seed=seed, features="map"), spec.pooling
+
+    def embed(self, images: Tensor) -> Tensor:
+        """Maps (B, 3, S, S) images to (B, C) features of norm 1."""
+        return l2_normalise(pool(self.embedder(images), self.pooling))
+
+
+def _embedded(
+    network: Network,
+    similarity: Similarity,
+    curvature: float,
+    job: FoldJob,
+    part: Part,
+    progress: Progress | None,
+) -> Embedded:
+    store = open_job_store(job)
+    splits = store_splits(store, job.splits)
+    rows, queries, gallery = _rows(store, splits, splits.fold(job.fold), part)
     image = job.training.image
-    embeddings = embed_rows(step, open_pixels(store, rows, image.resize), rows, image, progress)
+    embeddings = embed_rows(network, open_pixels(store, rows, image.resize), rows, image, progress)
     masked = not (np.all(queries) and np.all(gallery))
     sets = {name: store.split[rows] == name for name in LEVEL_TESTS if part == "test"}
-    in_ball = step.method.geometry == "poincare"
     return Embedded(
         embeddings=embeddings.numpy(),
         labels=store.hierarchy.paths[store.classes[rows]],
         level_names=store.hierarchy.level_names,
-        similarity="poincare" if in_ball else "cosine",
-        curvature=step.method.curvature if in_ball else 0.0,
+        similarity=similarity,
+        curvature=curvature,
         queries=queries if masked else None,
         gallery=gallery if masked else None,
         test_sets={name.removeprefix("test-"): mask for name, mask in sets.items() if mask.any()},

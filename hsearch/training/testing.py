@@ -1,0 +1,65 @@
+"""Testing a run: its networks on the test classes, one by one and joined, and the floor beneath."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+import hsearch.distributed as distributed
+from hsearch.evaluation.query_table import QueryTable, write_query_tables
+from hsearch.evaluation.scoring import Embedded, ScoreOptions, join, score
+from hsearch.results import Metrics, Tested
+from hsearch.spec import FoldJob
+from hsearch.training.score import embed_frozen, embed_runs
+from hsearch.training.setup import pick_device
+
+QUERIES = "queries.npz"
+"""Of a run's folder: what every query scored, by `separated` and `concatenated`."""
+
+
+def score_run(folder: Path, folds: Sequence[int]) -> Tested:
+    """Scores the networks of a run on the test classes; every rank calls it and has the result.
+
+    What every query scored goes to the file `QUERIES` of the folder, for comparisons query by
+    query; DyML, whose sets have queries of their own, has none.
+
+    Args:
+        folder: Holds the folder `fold-K` of every training of the run.
+        folds: The K.
+    """
+    models = embed_runs([folder / f"fold-{fold}" for fold in folds], "test")
+    tables: list[QueryTable] = []
+    metrics = tuple(_score(model, tables) for model in models)
+    concatenated = _score(join(models), tables) if len(models) > 1 else None
+    if tables and distributed.rank() == 0:
+        kept: dict[str, QueryTable] = {"separated": _mean(tables[: len(models)])}
+        if concatenated:
+            kept["concatenated"] = tables[-1]
+        write_query_tables(folder / QUERIES, kept)
+    distributed.barrier()
+    queries = models[0].queries
+    count = len(models[0].embeddings) if queries is None else int(np.count_nonzero(queries))
+    return Tested(models=metrics, concatenated=concatenated, queries=count)
+
+
+def floor_metrics(job: FoldJob) -> Metrics:
+    """Scores the job's backbone as it comes on the test classes: no training and no head."""
+    return _score(embed_frozen(job, "test"), [])
+
+
+def _score(embedded: Embedded, tables: list[QueryTable]) -> Metrics:
+    """Scores embedded images; what every query scored is added to `tables`."""
+    options = ScoreOptions(device=pick_device(), sharded=distributed.world_size() > 1)
+    return score(embedded, options, keep=tables.append)
+
+
+def _mean(tables: Sequence[QueryTable]) -> QueryTable:
+    """The mean over several networks of what every query scored."""
+    names = tables[0].values
+    return QueryTable(
+        tables[0].rows,
+        {
+            name: np.mean([t.values[name] for t in tables], axis=0, dtype=np.float32)
+            for name in names
+        },
+    )
