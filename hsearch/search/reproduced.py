@@ -33,6 +33,14 @@ class ReproductionSpec(Spec):
         """The folds that every run trains."""
         return (ALL_CLASSES,) if self.protocol == "classic" else tuple(range(NUM_FOLDS))
 
+    def job_of(self, run: int, fold: int) -> FoldJob:
+        """Returns the training of one fold of a run."""
+        return self.job.model_copy(update={"seed": self.job.seed + run, "fold": fold})
+
+    def objective(self, tested: Metrics) -> str:
+        """Returns the metric of a test that counts: the search's, or AP on data without it."""
+        return self.job.objective if self.job.objective in tested else "ap"
+
 
 class RunRecord(Spec):
     """One run: the same knobs with another seed.

@@ -11,10 +11,8 @@ follows from it, so that `take_over` can complete whatever a kill interrupted.
 
 import math
 import statistics
-import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any, Self
+from contextlib import closing
+from typing import TYPE_CHECKING, Self
 
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
@@ -39,29 +37,23 @@ from hsearch.search.reading import (
 )
 from hsearch.search.record import StudyRecord, StudySpec, TrialRecord
 from hsearch.search.storage import Storage
+from hsearch.search.stored import StoredStudy
 
 if TYPE_CHECKING:  # proposing imports torch, which a study that is only read does not need
     from hsearch.search.proposal import Proposer
     from hsearch.search.space import SearchSpace
 
 
-class Study:
-    """The record of one study, open for reading and, after `open`, for searching.
-
-    All methods may be called from several threads; one driver at a time is `Lease`'s matter.
-    """
+class Study(StoredStudy):
+    """The record of one study, open for reading and, after `open`, for searching."""
 
     def __init__(self, name: str, storage: Storage, proposer: "Proposer | None" = None) -> None:
-        self.name = name
-        self._storage, self._optuna = storage, storage.optuna
+        super().__init__(name, storage)
         self._proposer = proposer
-        self._lock = threading.RLock()
         self._reader = TrialReader()
         # What the one driver knows, who need not read what it has written.
         self._known: dict[int, TrialRecord] = {}
-        with self._held():
-            self._id = self._optuna.get_study_id_from_name(name)
-            self.spec = StudySpec.from_dict(self._attributes()["spec"])
+        self.spec = StudySpec.from_dict(self.attribute("spec"))
 
     @classmethod
     def open(cls, name: str, storage: str, spec: StudySpec, space: "SearchSpace") -> Self:
@@ -95,10 +87,6 @@ class Study:
             with opened.guarded():
                 check_known(name, opened)
             return cls(name, opened)
-
-    def close(self) -> None:
-        """Closes the storage."""
-        self._storage.close()
 
     def remove_if_unused(self) -> None:
         """Takes back what `open` has made, where no trial was recorded and nobody drives."""
@@ -180,16 +168,6 @@ class Study:
                 versions=attributes.get("versions", {}),
             )
 
-    def attribute(self, key: str) -> object:
-        """Returns an attribute of the study; null where there is none."""
-        with self._held():
-            return self._attributes().get(key)
-
-    def set_attribute(self, key: str, value: object) -> None:
-        """Sets an attribute of the study to a plain value."""
-        with self._held():
-            self._optuna.set_study_user_attr(self._id, key, value)
-
     def take_over(self) -> None:
         """Begins a driver's work: completes what a killed one left half-recorded.
 
@@ -266,20 +244,6 @@ class Study:
             for trial in stored:
                 self._remember(trial)
             return stored
-
-    def _stored(self) -> list[FrozenTrial]:
-        return self._optuna.get_all_trials(self._id, deepcopy=False)
-
-    def _key(self, number: int) -> int:
-        return self._optuna.get_trial_id_from_study_id_trial_number(self._id, number)
-
-    def _attributes(self) -> dict[str, Any]:
-        return self._optuna.get_study_user_attrs(self._id)
-
-    @contextmanager
-    def _held(self) -> Iterator[None]:
-        with self._lock, self._storage.guarded():
-            yield
 
 
 def study_names(storage: str) -> list[str]:
