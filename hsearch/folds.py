@@ -38,6 +38,11 @@ class ClassSplits:
         return self.folds[number]
 
 
+def folds_of_run(first: int) -> tuple[int, ...]:
+    """Returns the folds that a run trains whose first one is given: all, or `ALL_CLASSES` alone."""
+    return (ALL_CLASSES,) if first == ALL_CLASSES else tuple(range(NUM_FOLDS))
+
+
 def class_splits(
     num_classes: int,
     *,

@@ -160,7 +160,14 @@ def tune(
         return
     from hsearch.cluster.run import SearchOptions, check_options
 
-    options = SearchOptions(trials, address, workers_per_fold, cpus_per_worker, groups, out)
+    options = SearchOptions(
+        trials=trials,
+        address=address,
+        workers_per_fold=workers_per_fold,
+        cpus_per_worker=cpus_per_worker,
+        groups=groups,
+        folder=out,
+    )
     check_options(options)
     plan.check_workers(workers_per_fold)
     _search(plan, name, storage, tracking_uri, options)

@@ -1,4 +1,4 @@
-"""The board: where trials hang out fold jobs and worker groups take them down, as a Ray actor.
+"""The board: where trials hang out jobs and worker groups take them down, as a Ray actor.
 
 A job is held by one group at a time. A group that starts anew gives back the job that it held; so
 does one that is gone for good. A job whose worker process died again and again is given up; one
@@ -9,7 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import ray
 
@@ -21,6 +21,8 @@ LEAVE = "leave"
 LIGHT = {"node:__internal_head__": 0.001}
 
 Event = dict[str, Any]
+Kind = Literal["train", "test", "floor"]
+"""Train a fold; test the networks of a run; test the backbone as it comes."""
 
 
 @dataclass
@@ -28,9 +30,10 @@ class Ticket:
     """A job on the board.
 
     Attributes:
-        key: Trial and fold.
+        key: Trial, or run, and fold.
         job: The FoldJob as JSON.
-        path: Run folder of the job.
+        path: Run folder of the job; for a test, the folder that holds those of its folds.
+        kind: What to do with it.
         outcome: Resolved with `{"result": JSON}` or `{"failed": reason}`.
         crashes: How often a worker process died while training it.
         withdrawn: Whether its trial has ended, so that nobody wants the outcome any more.
@@ -39,6 +42,7 @@ class Ticket:
     key: tuple[int, int]
     job: str
     path: str
+    kind: Kind
     outcome: "asyncio.Future[Event]"
     crashes: int = 0
     withdrawn: bool = False
@@ -67,12 +71,12 @@ class Board:
         self._changed = asyncio.Condition()
         self._closed = False
 
-    async def train(self, key: tuple[int, int], job: str, path: str) -> Event:
+    async def train(self, key: tuple[int, int], job: str, path: str, kind: Kind = "train") -> Event:
         """Hangs out a job and returns its outcome; one that hangs there already is not doubled."""
         ticket = self._find(tuple(key))
         if ticket is None:
             future: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
-            ticket = Ticket((key[0], key[1]), job, path, future)
+            ticket = Ticket((key[0], key[1]), job, path, kind, future)
             self._waiting.append(ticket)
             await self._wake()
         return await asyncio.shield(ticket.outcome)
@@ -117,7 +121,12 @@ class Board:
             if asking is None or self._groups.get(group) is not asking:
                 return None  # who asked has died meanwhile, or is taken for dead
             ticket = asking.ticket = self._waiting.popleft()
-            return {"key": ticket.key, "job": ticket.job, "path": ticket.path}
+            return {
+                "key": ticket.key,
+                "job": ticket.job,
+                "path": ticket.path,
+                "kind": ticket.kind,
+            }
 
     async def epoch(self, group: int, key: tuple[int, int], record: str) -> None:
         """A group has finished an epoch of its job."""
@@ -167,15 +176,16 @@ class Board:
             return
         ticket.crashes += group.nodes <= _alive_nodes()
         if ticket.crashes >= MAX_CRASHES:
+            doing = f"training fold {ticket.key[1]}" if ticket.kind == "train" else "testing"
             ticket.outcome.set_result(
                 {
-                    "failed": f"The worker process died {ticket.crashes} times while training fold "
-                    f"{ticket.key[1]}; was it out of memory?"
+                    "failed": f"The worker process died {ticket.crashes} times while {doing}; was "
+                    "it out of memory?"
                 }
             )
         else:
             self._waiting.appendleft(ticket)
-            self._tell({"event": "retry", "key": ticket.key, "crashes": ticket.crashes})
+            self._tell({"event": "retry", "key": ticket.key, "kind": ticket.kind})
 
     def _tell(self, event: Event) -> None:
         self._events.append(event)

@@ -15,6 +15,7 @@ from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
 from hsearch.cluster.board import LIGHT
+from hsearch.cluster.crew import Crew
 from hsearch.cluster.desk import Desk
 from hsearch.errors import ClusterError
 from hsearch.folds import NUM_FOLDS
@@ -139,30 +140,27 @@ class WhenHalted(_Unkept, tune.Stopper):  # type: ignore[misc]
         return self.halted()
 
 
-def run_tune(
-    desk: Desk,
-    board: ActorHandle,
-    name: str,
-    folder: Path,
-    every_step: Callable[[], None],
-    halted: Callable[[], bool],
-) -> None:
-    """Runs the search until the desk has nothing more, or `halted` says so."""
+def run_tune(desk: Desk, crew: Crew) -> None:
+    """Runs the search until the desk has nothing more, or there is trouble."""
+
+    def halted() -> bool:
+        return crew.is_halted() or desk.trouble is not None
+
     tuner = tune.Tuner(
         tune.with_resources(follow_trial, LIGHT),
         tune_config=tune.TuneConfig(
-            search_alg=StudySearcher(desk, name),
-            scheduler=FoldScheduler(desk, board),
+            search_alg=StudySearcher(desk, crew.name),
+            scheduler=FoldScheduler(desk, crew.board),
             num_samples=-1,
             reuse_actors=True,
             trial_dirname_creator=lambda trial: str(trial.trial_id),
         ),
         run_config=tune.RunConfig(
             name="tune",
-            storage_path=str(folder),
+            storage_path=str(crew.session.scratch),
             verbose=0,
             failure_config=tune.FailureConfig(max_failures=MAX_FAILURES),
-            callbacks=[EveryStep(every_step)],
+            callbacks=[EveryStep(crew.every_step)],
             stop=WhenHalted(halted),
         ),
     )

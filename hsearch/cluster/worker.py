@@ -1,6 +1,7 @@
 """What a worker of a group does: take a job from the board, train it, and again."""
 
 import gc
+import json
 import os
 import socket
 import traceback
@@ -17,10 +18,12 @@ from ray.actor import ActorHandle
 import hsearch.distributed as distributed
 from hsearch.cluster.board import LEAVE
 from hsearch.errors import ConfigError, DatasetError, DivergedError, HsearchError
+from hsearch.folds import folds_of_run
 from hsearch.results import EpochRecord, FoldResult
 from hsearch.spec import FoldJob
 from hsearch.training.folder import RunFolder
 from hsearch.training.loop import Report
+from hsearch.training.testing import floor_metrics, score_run
 
 Train = Callable[[FoldJob, Report, RunFolder], FoldResult]
 """What trains a fold: `train_fold`, or what a benchmark puts in its place."""
@@ -58,12 +61,14 @@ def work(config: dict[str, Any]) -> None:
         if ticket == LEAVE:
             return
         if ticket is not None:
-            outcome = _train(ticket, board, group, train)
+            outcome = _outcome(ticket, board, group, train)
             if first:
                 ray.get(board.finish.remote(group, ticket["key"], outcome))
 
 
-def _train(ticket: dict[str, Any], board: ActorHandle, group: int, train: Train) -> dict[str, str]:
+def _outcome(
+    ticket: dict[str, Any], board: ActorHandle, group: int, train: Train
+) -> dict[str, str]:
     """Returns the outcome of a job.
 
     What the configuration brings about is `failed`; what the machine does, `broken`. Of several
@@ -72,11 +77,7 @@ def _train(ticket: dict[str, Any], board: ActorHandle, group: int, train: Train)
     job = FoldJob.model_validate_json(ticket["job"])
     alone = distributed.world_size() == 1  # asked now: Ray may take a broken group down meanwhile
     try:
-        with _claimed(job, Path(ticket["path"])) as folder:
-            result = train(job, _ToBoard(board, group, ticket["key"]), folder)
-            if distributed.rank() == 0:
-                folder.last.unlink(missing_ok=True)
-        return {"result": result.model_dump_json()}
+        return {"result": _result(ticket, job, _ToBoard(board, group, ticket["key"]), train)}
     except DivergedError as error:  # it meets every rank alike
         return {"failed": str(error)}
     except Exception as error:
@@ -91,6 +92,20 @@ def _train(ticket: dict[str, Any], board: ActorHandle, group: int, train: Train)
         if torch.cuda.is_available():
             gc.collect()
             torch.cuda.empty_cache()
+
+
+def _result(ticket: dict[str, Any], job: FoldJob, report: Report, train: Train) -> str:
+    """Does what a ticket asks for, and returns the result as JSON."""
+    path = Path(ticket["path"])
+    if ticket["kind"] == "test":
+        return score_run(path, folds_of_run(job.fold)).model_dump_json()
+    if ticket["kind"] == "floor":
+        return json.dumps(floor_metrics(job))
+    with _claimed(job, path) as folder:
+        result = train(job, report, folder)
+        if distributed.rank() == 0:
+            folder.last.unlink(missing_ok=True)
+    return result.model_dump_json()
 
 
 class _ClaimError(Exception):

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from hsearch.folds import ALL_CLASSES, NUM_FOLDS
+from hsearch.folds import folds_of_run
 from hsearch.results import FoldResult, Metrics, Tested
 from hsearch.spec import FoldJob, Spec
 
@@ -31,7 +31,7 @@ class ReproductionSpec(Spec):
     @property
     def folds(self) -> tuple[int, ...]:
         """The folds that every run trains."""
-        return (ALL_CLASSES,) if self.protocol == "classic" else tuple(range(NUM_FOLDS))
+        return folds_of_run(self.job.fold)
 
     def job_of(self, run: int, fold: int) -> FoldJob:
         """Returns the training of one fold of a run."""

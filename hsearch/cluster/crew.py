@@ -1,0 +1,225 @@
+"""The crew: session, board and pool put together, so that fold jobs can be trained on Ray."""
+
+import os
+import queue
+import secrets
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hsearch.cluster.preflight import groups_with_room, plan_groups, this_machine
+from hsearch.cluster.session import Session
+from hsearch.errors import ClusterError, ConfigError, HsearchError
+from hsearch.results import EpochRecord
+from hsearch.search.watch import Watch
+from hsearch.words import plural
+
+if TYPE_CHECKING:
+    from ray.actor import ActorHandle
+
+    from hsearch.cluster.worker import Train
+
+TEND_SECONDS = 5.0
+LISTEN_SECONDS = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterOptions:
+    """How the cluster is used.
+
+    Attributes:
+        address: Of a running Ray cluster; None for one on this machine.
+        workers_per_fold: DDP ranks of one fold training.
+        cpus_per_worker: Of one rank; None for 1, or a GPU's share of its node.
+        groups: Most fold trainings at once; None for as many as fit.
+        folder: Of checkpoints, seen by all nodes.
+    """
+
+    address: str | None = None
+    workers_per_fold: int = 1
+    cpus_per_worker: int | None = None
+    groups: int | None = None
+    folder: Path = Path("studies")
+
+
+def check_options(options: ClusterOptions) -> None:
+    """Raises if jobs could never be placed or keep their checkpoints; needs no Ray."""
+    try:
+        with tempfile.TemporaryDirectory(dir=_nearest_folder(options.folder)):
+            pass
+    except OSError as error:
+        raise ConfigError(
+            f"`--out` must be a folder that can be written to, but {options.folder} gave: "
+            f"{error.strerror}; name another one."
+        ) from None
+    if options.address is None:
+        plan_groups(
+            [this_machine()], options.workers_per_fold, options.cpus_per_worker, options.groups
+        )
+
+
+def _nearest_folder(path: Path) -> Path:
+    """Returns the path, or as much of it as exists."""
+    return path if path.exists() or path == path.parent else _nearest_folder(path.parent)
+
+
+class Crew:
+    """Worker groups that take jobs from a board, tended from the driver's one thread.
+
+    Args:
+        options: How the cluster is used.
+        watch: Sees the progress; all calls come from the driver's thread.
+        folder: Of the study's run folders, seen by all nodes.
+        session: With Ray.
+        halted: Ends the work when set, as when the lease was lost.
+        noun: What the first numbers of the board's keys count.
+
+    Attributes:
+        board: The actor to hang jobs on, and its `name`.
+        trouble: Why the work must end before its time.
+    """
+
+    def __init__(
+        self,
+        options: ClusterOptions,
+        watch: Watch,
+        folder: Path,
+        session: Session,
+        halted: threading.Event | None,
+        noun: str = "trial",
+    ) -> None:
+        self.noun = noun
+        self.options, self.watch, self.folder = options, watch, folder
+        self.session, self.lost = session, halted or threading.Event()
+        self.plan = plan_groups(
+            session.nodes(), options.workers_per_fold, options.cpus_per_worker, options.groups
+        )
+        watch.said(self.plan.arithmetic)
+        self.alive, self.wanted = 0, self.plan.groups
+        self.trouble: HsearchError | None = None
+        self._events: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._tended = 0.0
+        self._over = threading.Event()
+
+    @property
+    def size(self) -> int:
+        """How many jobs are trained at once."""
+        return max(self.alive, self.wanted, 1)
+
+    @contextmanager
+    def working(self, train: "Train") -> Iterator[None]:
+        """Keeps the groups at work during the context; those that are idle go home at its end.
+
+        Args:
+            train: Trains one fold, in a worker.
+        """
+        import ray
+        from ray import cloudpickle
+
+        from hsearch.cluster.board import LIGHT, Board
+        from hsearch.cluster.pool import Pool
+
+        self.name = f"board-{secrets.token_hex(4)}"
+        actor = ray.remote(num_cpus=0, resources=LIGHT, max_concurrency=10_000)(Board)
+        self.board: ActorHandle = actor.options(name=self.name).remote()
+        config = {
+            "threads": self.plan.cpus,
+            "folder": str(self.folder),
+            "data": os.environ.get("HSEARCH_DATA"),
+            "train": cloudpickle.dumps(train),
+        }
+        scratch, said = self.session.scratch, self.watch.said
+        self._pool = Pool(self.board, self.name, self.plan, self._room, config, scratch, said)
+        listener = threading.Thread(target=self._listen, daemon=True)
+        listener.start()
+        self._ask_for(self.options.groups or 0)
+        try:
+            self.every_step()
+            yield
+            self._pool.close()
+        finally:  # nothing may speak to Ray any more when the session ends
+            self._over.set()
+            self._pool.abandon()
+            listener.join(2 * LISTEN_SECONDS)
+            self._ask_for(0)
+
+    def every_step(self) -> None:
+        """Tends the pool every few seconds and passes on what the board told."""
+        before = self.alive, self.wanted
+        while not self._events.empty():
+            self._pass_on(self._events.get())
+        if time.monotonic() - self._tended > TEND_SECONDS:
+            self._tended = time.monotonic()
+            self.board.look.remote()
+            try:
+                self._pool.tend(self.alive)
+            except ClusterError as error:  # kept for the end: Tune would wrap it
+                self.trouble = error
+            self.wanted = self._pool.wanted
+        if (self.alive, self.wanted) != before:
+            self._tell_groups()
+
+    def is_halted(self) -> bool:
+        """Whether the work must end before its time."""
+        return self.lost.is_set() or self.trouble is not None
+
+    def check_end(self, name: str) -> None:
+        """Raises if the work on the study `name` has ended before its time."""
+        if self.lost.is_set():
+            raise ClusterError(f"Another driver has taken over study {name}; this one ends.")
+        if self.trouble is not None:
+            raise self.trouble
+
+    def _room(self) -> int:
+        """How many groups the cluster holds now."""
+        return groups_with_room(self.session.nodes(), self.plan, self.options.groups)
+
+    def _ask_for(self, groups: int) -> None:
+        """Asks a running cluster to grow to so many groups."""
+        if self.options.address is not None and self.options.groups:
+            self.session.ask_for(groups * self.plan.workers, self.plan.resources)
+
+    def _tell_groups(self) -> None:
+        groups = plural(self.alive, "worker group")
+        waiting = "" if self.wanted else "; waiting for a machine"
+        self.watch.said(f"{groups} at work, room for {self.wanted}{waiting}.")
+        self.watch.groups(self.alive, self.wanted)
+
+    def _pass_on(self, event: dict[str, Any]) -> None:
+        match event["event"]:
+            case "epoch":
+                number, fold = event["key"]
+                self.watch.epoch(number, fold, EpochRecord.model_validate_json(event["record"]))
+            case "group":
+                self.alive = event["alive"]
+            case "retry":
+                self.watch.said(self._retry_words(event))
+            case "warning":
+                self.watch.said(event["sentence"])
+            case "trouble":
+                self.trouble = ClusterError(event["sentence"])
+
+    def _retry_words(self, event: dict[str, Any]) -> str:
+        number, fold = event["key"]
+        if event["kind"] == "train":
+            return (
+                f"A worker was lost while training fold {fold} of {self.noun} {number}; the fold "
+                "goes on from its last epoch."
+            )
+        return f"A worker was lost while testing {self.noun} {number}; it is tested again."
+
+    def _listen(self) -> None:
+        import ray
+
+        try:
+            while not self._over.is_set():
+                for event in ray.get(self.board.events.remote(LISTEN_SECONDS)):
+                    self._events.put(event)
+        except ray.exceptions.RayError:
+            lost = "The process that hands out jobs was lost; run the same command again to go on."
+            self._events.put({"event": "trouble", "sentence": lost})

@@ -1,0 +1,161 @@
+"""A reproduction on Ray: the runs' folds trained and their networks tested by a crew."""
+
+import json
+import threading
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hsearch.cluster.crew import ClusterOptions, Crew
+from hsearch.cluster.run import claim_folder
+from hsearch.cluster.session import ray_session
+from hsearch.errors import ClusterError
+from hsearch.results import FoldResult, Tested
+from hsearch.search.reproduced import ReproductionRecord, RunRecord
+from hsearch.search.reproduction import Reproduction
+from hsearch.search.stored import StoredStudy
+from hsearch.search.watch import Watch
+from hsearch.training.loop import train_fold
+
+if TYPE_CHECKING:
+    from ray import ObjectRef
+
+    from hsearch.cluster.board import Kind
+
+WAIT_SECONDS = 0.5
+
+
+class RunWatch(Watch):
+    """Sees a reproduction; `epoch` tells of its runs."""
+
+    def run(self, record: RunRecord) -> None:
+        """Called when a run has got a fold, or ended; state and folds say which."""
+
+    def floor(self) -> None:
+        """Called when the untrained backbone is tested."""
+
+
+@dataclass(frozen=True)
+class _Task:
+    """One job for the board."""
+
+    kind: "Kind"
+    run: int
+    fold: int
+
+
+def runs_folder(folder: Path, record: ReproductionRecord) -> Path:
+    """Returns where a reproduction's networks lie, in the folder of all studies."""
+    return folder / record.spec.study / f"reproduce-{record.spec.protocol}"
+
+
+def run_folder(folder: Path, record: ReproductionRecord, number: int) -> Path:
+    """Returns where the networks of one run lie: `fold-0` and so on in it."""
+    return runs_folder(folder, record) / f"run-{number:03d}"
+
+
+def run_reproduction(
+    reproduction: Reproduction,
+    study: StoredStudy,
+    options: ClusterOptions,
+    watch: RunWatch,
+    halted: threading.Event | None = None,
+) -> ReproductionRecord:
+    """Trains and tests every recorded run that is not complete, and returns the record.
+
+    Args:
+        reproduction: The record; the caller holds its lease.
+        study: The record of the search, whose folder is used.
+        options: How the cluster is used.
+        watch: Sees the progress; all calls come from this thread.
+        halted: Ends the work when set, as when the lease was lost.
+    """
+    out = options.folder.resolve()
+    with ray_session(options.address, runs_folder(out, reproduction.record())) as session:
+        crew = Crew(options, watch, out / study.name, session, halted, noun="run")
+        claim_folder(out / study.name, study)
+        with crew.working(train_fold):
+            _Driver(reproduction, crew, watch, out).drive()
+            crew.check_end(reproduction.name)
+    return reproduction.record()
+
+
+class _Driver:
+    """Hangs out jobs and records their outcomes; a run is tested once its folds are trained."""
+
+    def __init__(self, reproduction: Reproduction, crew: Crew, watch: RunWatch, out: Path) -> None:
+        self.reproduction, self.crew, self.watch, self.out = reproduction, crew, watch, out
+        self.record = reproduction.record()
+        self.waiting = deque(self._open_tasks())
+        self.hanging: dict[ObjectRef[Any], _Task] = {}
+
+    def drive(self) -> None:
+        """Works until nothing is left to do, or there is trouble."""
+        import ray
+
+        while (self.waiting or self.hanging) and not self.crew.is_halted():
+            while self.waiting and len(self.hanging) <= self.crew.size:
+                task = self.waiting.popleft()
+                self.hanging[self._hang_out(task)] = task
+            done, _ = ray.wait(list(self.hanging), timeout=WAIT_SECONDS)
+            for reference in done:
+                task = self.hanging.pop(reference)
+                self._enter(task, ray.get(reference))
+            self.crew.every_step()
+
+    def _open_tasks(self) -> Iterator[_Task]:
+        """What is still to do, as far as it can begin now."""
+        folds = self.record.spec.folds
+        if self.record.floor is None:
+            yield _Task("floor", 0, folds[0])
+        for run in self.record.runs:
+            if run.state == "running":
+                missing = [fold for fold in folds if fold not in run.folds]
+                for fold in missing:
+                    yield _Task("train", run.number, fold)
+                if not missing:
+                    yield _Task("test", run.number, folds[0])
+
+    def _hang_out(self, task: _Task) -> "ObjectRef[Any]":
+        job = self.record.spec.job_of(task.run, task.fold).model_dump_json()
+        path = run_folder(self.out, self.record, task.run)
+        if task.kind == "train":
+            path = path / f"fold-{task.fold}"
+        fold = {"train": task.fold, "test": -1, "floor": -2}[task.kind]  # no two keys may be equal
+        key = task.run, fold
+        return self.crew.board.train.remote(key, job, str(path), task.kind)
+
+    def _enter(self, task: _Task, outcome: dict[str, Any]) -> None:
+        if "broken" in outcome or ("failed" in outcome and task.kind == "floor"):
+            self.crew.trouble = ClusterError(outcome.get("broken") or outcome["failed"])
+            return
+        if "failed" in outcome:
+            self.reproduction.fail(task.run, outcome["failed"])
+            self.waiting = deque(other for other in self.waiting if other.run != task.run)
+        else:
+            self._enter_result(task, json.loads(outcome["result"]))
+        self.record = self.reproduction.record()
+        if task.kind == "floor":
+            self.watch.floor()
+            return
+        run = self.record.runs[task.run]
+        self.watch.run(run)
+        if task.kind == "train" and run.state == "running":
+            self._test_if_trained(run)
+
+    def _enter_result(self, task: _Task, result: Any) -> None:  # noqa: ANN401 (plain JSON)
+        match task.kind:
+            case "floor":
+                self.reproduction.record_floor(result)
+            case "train":
+                self.reproduction.record_fold(task.run, FoldResult.from_dict(result))
+            case "test":
+                self.reproduction.record_tested(task.run, Tested.from_dict(result))
+
+    def _test_if_trained(self, run: RunRecord) -> None:
+        """Puts the test of a run before all other work once its last fold is trained."""
+        folds = self.record.spec.folds
+        if all(fold in run.folds for fold in folds):
+            self.waiting.appendleft(_Task("test", run.number, folds[0]))
