@@ -1,6 +1,7 @@
 """Options that several verbs share."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
 _Command = TypeVar("_Command", bound=Callable[..., object])
 
 STORAGE = "sqlite:///hsearch.db"
+NO_TRACKING = "none"
 
 
 def training_options(command: _Command) -> _Command:
@@ -79,6 +81,56 @@ def storage_option(command: _Command) -> _Command:
         show_envvar=True,
         help="Record of the studies: an SQLite file, or a PostgreSQL URL.",
     )(command)
+
+
+def tracking_option(command: _Command) -> _Command:
+    """Adds `--tracking-uri`."""
+    return click.option(
+        "--tracking-uri",
+        default="sqlite:///mlflow.db",
+        show_default=True,
+        envvar="MLFLOW_TRACKING_URI",
+        show_envvar=True,
+        help="MLflow store or server; `none` switches it off.",
+    )(command)
+
+
+def cluster_options(command: _Command) -> _Command:
+    """Adds what decides how the machine or the cluster is used."""
+    options = [
+        click.option(
+            "--workers-per-fold",
+            default=1,
+            show_default=True,
+            type=click.IntRange(1),
+            help="DDP ranks of one fold training.",
+        ),
+        click.option(
+            "--cpus-per-worker",
+            type=click.IntRange(1),
+            help="By default 1, or a GPU's share of its machine.",
+        ),
+        click.option(
+            "--groups",
+            type=click.IntRange(1),
+            help="Most fold trainings at once; by default all that fit.",
+        ),
+        click.option(
+            "--address",
+            help="Of a running Ray cluster to join, HOST:PORT or `auto`; by default this machine "
+            "alone.",
+        ),
+        click.option(
+            "--out",
+            default="studies",
+            show_default=True,
+            type=click.Path(path_type=Path, file_okay=False),
+            help="Folder of checkpoints.",
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 def read_settings(texts: tuple[str, ...], epochs: int | None) -> "dict[str, Value]":

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hsearch.cli.options import STORAGE, read_settings, storage_option, training_options
+from hsearch.cli.options import (
+    NO_TRACKING,
+    STORAGE,
+    cluster_options,
+    read_settings,
+    storage_option,
+    tracking_option,
+    training_options,
+)
 from hsearch.words import plural
 
 if TYPE_CHECKING:
@@ -25,7 +33,6 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _CLOSING_SECONDS = 30.0
 _LEAVING_SECONDS = 5.0
-_NO_TRACKING = "none"
 
 
 def _study_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
@@ -53,14 +60,7 @@ def _study_name(ctx: click.Context, param: click.Parameter, value: str | None) -
     help="By default DATA-METHOD-DIGEST of all settings, so the same command continues it.",
 )
 @storage_option
-@click.option(
-    "--tracking-uri",
-    default="sqlite:///mlflow.db",
-    show_default=True,
-    envvar="MLFLOW_TRACKING_URI",
-    show_envvar=True,
-    help="MLflow store or server; `none` switches it off.",
-)
+@tracking_option
 @click.option(
     "--space",
     "space_file",
@@ -80,32 +80,7 @@ def _study_name(ctx: click.Context, param: click.Parameter, value: str | None) -
     show_default=True,
     help="End trials that are clearly behind the best one on the same folds.",
 )
-@click.option(
-    "--workers-per-fold",
-    default=1,
-    show_default=True,
-    type=click.IntRange(1),
-    help="DDP ranks of one fold training.",
-)
-@click.option(
-    "--cpus-per-worker",
-    type=click.IntRange(1),
-    help="By default 1, or a GPU's share of its machine.",
-)
-@click.option(
-    "--groups", type=click.IntRange(1), help="Most fold trainings at once; by default all that fit."
-)
-@click.option(
-    "--address",
-    help="Of a running Ray cluster to join, HOST:PORT or `auto`; by default this machine alone.",
-)
-@click.option(
-    "--out",
-    default="studies",
-    show_default=True,
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Folder of checkpoints.",
-)
+@cluster_options
 @click.option(
     "--dry-run", is_flag=True, help="Print space, first knobs and settings as JSON and stop."
 )
@@ -152,7 +127,7 @@ def tune(
         race=race,
         space_file=space_file,
     )
-    if tracking_uri != _NO_TRACKING:
+    if tracking_uri != NO_TRACKING:
         checked_uri(tracking_uri)
     name = name or plan.default_name
     if dry_run:
@@ -230,7 +205,7 @@ def _tracking(study: "Study", uri: str, lost: threading.Event) -> "Iterator[Trac
 
     A study that was lost to another driver is projected by that one.
     """
-    if uri == _NO_TRACKING:
+    if uri == NO_TRACKING:
         yield None
         return
     from hsearch.tracking.tracker import Tracker
@@ -255,11 +230,11 @@ def final_words(record: "StudyRecord", storage: str, tracking_uri: str) -> None:
     click.echo()
     print_result(record)
     url = storage_url(storage)
+    where = storage_words(storage)
     if secret := holds_secret(url):
-        where, shown = "", f'"{url.drivername}://${{HSEARCH_STORAGE#*://}}"'
+        shown = f'"{url.drivername}://${{HSEARCH_STORAGE#*://}}"'
     else:
         shown = shlex.quote(url.render_as_string())
-        where = "" if storage == STORAGE else f" --storage {shown}"
     name = shlex.quote(record.name)
     lines = [
         ("All trials", f"hsearch studies {name}{where}"),
@@ -267,7 +242,7 @@ def final_words(record: "StudyRecord", storage: str, tracking_uri: str) -> None:
     ]
     if record.best is not None:
         lines.insert(0, ("Train it again", f"hsearch train --like {name}/best{where}"))
-    if tracking_uri != _NO_TRACKING:
+    if tracking_uri != NO_TRACKING:
         from hsearch.tracking.address import ui_command
 
         lines.append(("MLflow", ui_command(tracking_uri)))
@@ -279,3 +254,13 @@ def final_words(record: "StudyRecord", storage: str, tracking_uri: str) -> None:
             "These commands need HSEARCH_STORAGE to hold the storage's URL, which has a password "
             "and is not printed."
         )
+
+
+def storage_words(storage: str) -> str:
+    """Returns what a command needs to find the storage: nothing by default or with a password."""
+    from hsearch.search.storage import holds_secret, storage_url
+
+    url = storage_url(storage)
+    if storage == STORAGE or holds_secret(url):
+        return ""
+    return f" --storage {shlex.quote(url.render_as_string())}"

@@ -1,6 +1,7 @@
 """A reproduction on Ray: the runs' folds trained and their networks tested by a crew."""
 
 import json
+import shutil
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from hsearch.cluster.run import claim_folder
 from hsearch.cluster.session import ray_session
 from hsearch.errors import ClusterError
 from hsearch.results import FoldResult, Tested
-from hsearch.search.reproduced import ReproductionRecord, RunRecord
+from hsearch.search.reproduced import ReproductionRecord, ReproductionSpec, RunRecord, run_name
 from hsearch.search.reproduction import Reproduction
 from hsearch.search.stored import StoredStudy
 from hsearch.search.watch import Watch
@@ -46,14 +47,19 @@ class _Task:
     fold: int
 
 
-def runs_folder(folder: Path, record: ReproductionRecord) -> Path:
-    """Returns where a reproduction's networks lie, in the folder of all studies."""
-    return folder / record.spec.study / f"reproduce-{record.spec.protocol}"
+def runs_folder(folder: Path, spec: ReproductionSpec) -> Path:
+    """Returns where a reproduction's runs lie, `run-000` and so on, in the folder of studies."""
+    return folder / spec.study / f"reproduce-{spec.protocol}"
 
 
-def run_folder(folder: Path, record: ReproductionRecord, number: int) -> Path:
-    """Returns where the networks of one run lie: `fold-0` and so on in it."""
-    return runs_folder(folder, record) / f"run-{number:03d}"
+def forget_runs(folder: Path, spec: ReproductionSpec) -> None:
+    """Removes the networks of all runs; the caller holds the reproduction's lease."""
+    shutil.rmtree(runs_folder(folder, spec), ignore_errors=True)
+
+
+def is_over(record: ReproductionRecord) -> bool:
+    """Whether nothing is left to train or to test."""
+    return record.floor is not None and all(run.state != "running" for run in record.runs)
 
 
 def run_reproduction(
@@ -73,11 +79,12 @@ def run_reproduction(
         halted: Ends the work when set, as when the lease was lost.
     """
     out = options.folder.resolve()
-    with ray_session(options.address, runs_folder(out, reproduction.record())) as session:
+    folder = runs_folder(out, reproduction.spec)
+    with ray_session(options.address, folder) as session:
         crew = Crew(options, watch, out / study.name, session, halted, noun="run")
         claim_folder(out / study.name, study)
         with crew.working(train_fold):
-            _Driver(reproduction, crew, watch, out).drive()
+            _Driver(reproduction, crew, watch, folder).drive()
             crew.check_end(reproduction.name)
     return reproduction.record()
 
@@ -85,8 +92,10 @@ def run_reproduction(
 class _Driver:
     """Hangs out jobs and records their outcomes; a run is tested once its folds are trained."""
 
-    def __init__(self, reproduction: Reproduction, crew: Crew, watch: RunWatch, out: Path) -> None:
-        self.reproduction, self.crew, self.watch, self.out = reproduction, crew, watch, out
+    def __init__(
+        self, reproduction: Reproduction, crew: Crew, watch: RunWatch, folder: Path
+    ) -> None:
+        self.reproduction, self.crew, self.watch, self.folder = reproduction, crew, watch, folder
         self.record = reproduction.record()
         self.waiting = deque(self._open_tasks())
         self.hanging: dict[ObjectRef[Any], _Task] = {}
@@ -120,7 +129,7 @@ class _Driver:
 
     def _hang_out(self, task: _Task) -> "ObjectRef[Any]":
         job = self.record.spec.job_of(task.run, task.fold).model_dump_json()
-        path = run_folder(self.out, self.record, task.run)
+        path = self.folder / run_name(task.run)
         if task.kind == "train":
             path = path / f"fold-{task.fold}"
         fold = {"train": task.fold, "test": -1, "floor": -2}[task.kind]  # no two keys may be equal

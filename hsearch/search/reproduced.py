@@ -5,11 +5,17 @@ from typing import Literal
 from pydantic import Field
 
 from hsearch.folds import folds_of_run
-from hsearch.results import FoldResult, Metrics, Tested
+from hsearch.intervals import Mean, mean_of
+from hsearch.results import FoldResult, Metrics, Tested, TestedKind
 from hsearch.spec import FoldJob, Spec
 
 Protocol = Literal["cross-validated", "classic"]
 RunState = Literal["running", "complete", "failed"]
+
+
+def run_name(number: int) -> str:
+    """Returns how a run is called: `run-003`."""
+    return f"run-{number:03d}"
 
 
 class ReproductionSpec(Spec):
@@ -82,6 +88,13 @@ class ReproductionRecord(Spec):
     floor: Metrics | None = None
     run_ids: dict[int, str] = Field(default_factory=dict)
     versions: dict[str, str] = Field(default_factory=dict)
+
+    def means(self, kind: TestedKind) -> dict[str, Mean]:
+        """Returns every metric's mean over the complete runs; none where nothing is joined."""
+        tests = [run.tested.metrics(kind) for run in self.complete if run.tested]
+        found = [metrics for metrics in tests if metrics is not None]
+        names = found[0] if found else {}
+        return {name: mean_of([metrics[name] for metrics in found]) for name in names}
 
     @property
     def complete(self) -> tuple[RunRecord, ...]:

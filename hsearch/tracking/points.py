@@ -6,16 +6,15 @@ All of it follows from the record alone, time stamps included.
 import functools
 import math
 import re
-import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from hsearch.folds import NUM_FOLDS
+from hsearch.intervals import mean_of
 from hsearch.results import FoldResult
 from hsearch.search.record import StudyRecord, TrialRecord
 
-T_975 = 3.182446305284263  # 97.5 % quantile of Student's t with NUM_FOLDS - 1 = 3 degrees
 KEY_LENGTH = 250
 
 
@@ -31,9 +30,11 @@ class Point(NamedTuple):
 def trial_points(trial: TrialRecord) -> Iterator[Point]:
     """Yields the curves of a trial's folds and, with all folds there, their means."""
     for fold, result in trial.folds.items():
-        yield from _fold_points(trial, fold, result)
+        yield from fold_points(trial.started, fold, result)
     if trial.state == "complete":
-        yield from _points(_summary(trial), step=0, time=milliseconds(trial.ended or trial.started))
+        yield from points_of(
+            _summary(trial), step=0, time=milliseconds(trial.ended or trial.started)
+        )
 
 
 def study_points(record: StudyRecord) -> Iterator[Point]:
@@ -55,7 +56,7 @@ def study_points(record: StudyRecord) -> Iterator[Point]:
             best, shown = trial, {"best/trial": float(trial.number), **_summary(trial)}
         values = {f"trials/{state}": float(count) for state, count in counts.items()}
         values |= {f"folds/{kind}": float(count) for kind, count in folds.items()}
-        yield from _points({**values, **shown}, step=step, time=milliseconds(ended))
+        yield from points_of({**values, **shown}, step=step, time=milliseconds(ended))
 
 
 def _rank(trial: TrialRecord | None) -> tuple[float, int]:
@@ -65,9 +66,9 @@ def _rank(trial: TrialRecord | None) -> tuple[float, int]:
     return trial.score, -trial.number
 
 
-def _fold_points(trial: TrialRecord, fold: int, result: FoldResult) -> Iterator[Point]:
-    """All curves of one fold, by epoch, as if every fold had begun together with its trial."""
-    seconds = trial.started
+def fold_points(started: float, fold: int, result: FoldResult) -> Iterator[Point]:
+    """Yields all curves of one fold, by epoch, as if it had begun at `started`."""
+    seconds = started
     for epoch in result.history:
         seconds += epoch.seconds
         values = {
@@ -78,10 +79,10 @@ def _fold_points(trial: TrialRecord, fold: int, result: FoldResult) -> Iterator[
             **{f"val/{name}": value for name, value in (epoch.validation or {}).items()},
         }
         named = {f"fold{fold}/{name}": value for name, value in values.items()}
-        yield from _points(named, step=epoch.epoch, time=milliseconds(seconds))
+        yield from points_of(named, step=epoch.epoch, time=milliseconds(seconds))
     best = {f"fold{fold}/best/{name}": value for name, value in result.validation.items()}
     best[f"fold{fold}/best/epoch"] = float(result.best_epoch)
-    yield from _points(best, step=result.best_epoch, time=milliseconds(seconds))
+    yield from points_of(best, step=result.best_epoch, time=milliseconds(seconds))
 
 
 def _summary(trial: TrialRecord) -> dict[str, float]:
@@ -95,17 +96,16 @@ def _summary(trial: TrialRecord) -> dict[str, float]:
         values = [fold.get(name, math.nan) for fold in folds]
         if not all(map(math.isfinite, values)):
             continue
-        mean = statistics.fmean(values)
-        sem = statistics.stdev(values) / math.sqrt(NUM_FOLDS)
-        found[f"mean/val/{name}"] = mean
-        found[f"sem/val/{name}"] = sem
-        found[f"ci95_low/val/{name}"] = mean - T_975 * sem
-        found[f"ci95_high/val/{name}"] = mean + T_975 * sem
+        mean = mean_of(values)
+        found[f"mean/val/{name}"] = mean.mean
+        found[f"sem/val/{name}"] = (mean.std or 0.0) / math.sqrt(mean.count)
+        found[f"ci95_low/val/{name}"] = mean.low or 0.0
+        found[f"ci95_high/val/{name}"] = mean.high or 0.0
     return found
 
 
-def _points(values: Mapping[str, float | None], *, step: int, time: int) -> Iterator[Point]:
-    """Points of all values that are numbers: MLflow would draw infinity as 1.8e308."""
+def points_of(values: Mapping[str, float | None], *, step: int, time: int) -> Iterator[Point]:
+    """Yields the points of all values that are numbers: MLflow would draw infinity as 1.8e308."""
     for name, value in values.items():
         if value is not None and math.isfinite(value):
             yield Point(legal_key(name), value, step, time)

@@ -82,7 +82,7 @@ def trial_view(record: StudyRecord, trial: TrialRecord, *, interrupted: bool = F
     versions = next((fold.versions for fold in trial.folds.values()), {})
     state = "interrupted" if interrupted and trial.state == "running" else trial.state
     tags = {
-        **_common_tags(record, str(trial.number), versions),
+        **common_tags(record, trial.job, str(trial.number), versions),
         "hsearch.trial": str(trial.number),
         "hsearch.state": _STATES.get(state, state),
         "hsearch.source": trial.source,
@@ -91,8 +91,8 @@ def trial_view(record: StudyRecord, trial: TrialRecord, *, interrupted: bool = F
     return RunView(
         key=str(trial.number),
         name=f"{record.name}/trial-{trial.number:03d}",
-        tags=_cut(tags, TAG_LENGTH),
-        params=_cut(_job_params(trial.job), PARAM_LENGTH),
+        tags=cut(tags, TAG_LENGTH),
+        params=cut(job_params(trial.job), PARAM_LENGTH),
         points=sorted(trial_points(trial), key=lambda point: point.step),
         status=_STATUS.get(state, "RUNNING"),
         started=milliseconds(trial.started),
@@ -120,8 +120,8 @@ def study_view(record: StudyRecord, status: Status) -> RunView:
     return RunView(
         key=STUDY,
         name=record.name,
-        tags=_cut({**_common_tags(record, STUDY, record.versions), **knobs}, TAG_LENGTH),
-        params=_cut(params, PARAM_LENGTH),
+        tags=cut({**common_tags(record, job, STUDY, record.versions), **knobs}, TAG_LENGTH),
+        params=cut(params, PARAM_LENGTH),
         points=list(study_points(record)),
         status=status,
         started=milliseconds(record.trials[0].started),
@@ -129,8 +129,10 @@ def study_view(record: StudyRecord, status: Status) -> RunView:
     )
 
 
-def _common_tags(record: StudyRecord, key: str, versions: Mapping[str, str]) -> dict[str, str]:
-    job = record.spec.job
+def common_tags(
+    record: StudyRecord, job: FoldJob, key: str, versions: Mapping[str, str]
+) -> dict[str, str]:
+    """Returns the tags that every run has: what it is of, and by what code and data."""
     return {
         ID_TAG: study_id(record),
         KEY_TAG: key,
@@ -138,12 +140,16 @@ def _common_tags(record: StudyRecord, key: str, versions: Mapping[str, str]) -> 
         "hsearch.method": job.method.name,
         "hsearch.data": job.data_name,
         "hsearch.objective": job.objective,
+        "hsearch.backbone": job.training.model.backbone,
+        "hsearch.recipe": job.training.recipe,
+        "hsearch.splits": job.splits,
+        "hsearch.store": job.data_digest,
         **_texts(versions, "hsearch.version."),
     }
 
 
-def _job_params(job: FoldJob) -> dict[str, str]:
-    """Every setting that decides numbers, the searched knobs among them, named as in `--set`."""
+def job_params(job: FoldJob) -> dict[str, str]:
+    """Returns every setting that decides numbers, searched or not, named as in `--set`."""
     values = job.to_dict()
     del values["fold"], values["method"], values["training"]
     return {
@@ -165,5 +171,6 @@ def _texts(values: Mapping[str, object], prefix: str = "") -> dict[str, str]:
     return found
 
 
-def _cut(texts: dict[str, str], length: int) -> dict[str, str]:
+def cut(texts: dict[str, str], length: int) -> dict[str, str]:
+    """Returns the texts, each with so many characters at most."""
     return {name: text[:length] for name, text in texts.items()}

@@ -4,12 +4,13 @@ import itertools
 import logging
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hsearch.tracking.address import artifact_location
-from hsearch.tracking.projection import BEST, ID_TAG, KEY_TAG, STUDY, RunView
+from hsearch.tracking.projection import BEST, ID_TAG, KEY_TAG, STUDY, RunView, Status
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -36,7 +37,7 @@ class _Known:
     """What a run holds: `steps` has the last step of each metric."""
 
     run_id: str
-    status: str = "RUNNING"
+    status: Status = "RUNNING"
     params: set[str] = field(default_factory=set)
     tags: dict[str, str] = field(default_factory=dict)
     steps: dict[str, int] = field(default_factory=dict)
@@ -87,6 +88,10 @@ class Writer:
     def __contains__(self, key: str) -> bool:
         return key in self._known
 
+    def status(self, key: str) -> Status:
+        """Returns the status of a run; FINISHED if there is none."""
+        return self._known[key].status if key in self._known else "FINISHED"
+
     def write(self, view: RunView) -> str:
         """Brings one run up to its view and returns its id; the status comes last."""
         known = self._known.get(view.key) or self._create(view)
@@ -106,6 +111,16 @@ class Writer:
             self._client.log_text(known.run_id, text, file)
             self._client.set_tag(known.run_id, ARTIFACT_TAG, digest)
             known.tags[ARTIFACT_TAG] = digest
+
+    def write_files(self, key: str, folder: str, files: Iterable[Path]) -> None:
+        """Puts files into a folder of a run's artifacts, unless they are there already."""
+        known = self._known[key]
+        tag = f"{ARTIFACT_TAG}.{folder}"
+        if tag not in known.tags:
+            for file in files:
+                self._client.log_artifact(known.run_id, str(file), folder)
+            self._client.set_tag(known.run_id, tag, "logged")
+            known.tags[tag] = "logged"
 
     def _create(self, view: RunView) -> _Known:
         parent = {} if view.key == STUDY else {"mlflow.parentRunId": self._known[STUDY].run_id}

@@ -1,0 +1,200 @@
+"""`hsearch reproduce`: train the best trial again with other seeds, and test it."""
+
+import json
+import shlex
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hsearch.cli.options import (
+    NO_TRACKING,
+    cluster_options,
+    read_settings,
+    storage_option,
+    tracking_option,
+)
+from hsearch.cli.output import print_table
+from hsearch.words import plural
+
+if TYPE_CHECKING:
+    from hsearch.cluster.crew import ClusterOptions
+    from hsearch.search.reproduced import Protocol, ReproductionRecord, ReproductionSpec
+
+FIRST_SEED = 1000
+
+
+@click.command()
+@click.argument("name", metavar="STUDY")
+@click.option(
+    "--runs",
+    default=10,
+    show_default=True,
+    type=click.IntRange(1),
+    help="How many there shall be; a larger number adds some.",
+)
+@click.option(
+    "--protocol",
+    default="cross-validated",
+    show_default=True,
+    type=click.Choice(["cross-validated", "classic"]),
+    help="A network per fold, scored separated and concatenated; or one network that is trained "
+    "on all classes but the test classes.",
+)
+@click.option(
+    "--trial",
+    "which",
+    default="best",
+    show_default=True,
+    metavar="NUMBER|best",
+    help="Whose knobs.",
+)
+@click.option(
+    "--seed",
+    default=FIRST_SEED,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Of the first run; the others have the next ones. Methods are compared run by run, so "
+    "leave it alike for all.",
+)
+@click.option(
+    "--recipe",
+    help="Of the classic protocol, by default hpl/classic: ResNet-50, 512-d, 30 epochs.",
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="A.B=C",
+    help="One setting of the classic protocol; repeatable.",
+)
+@click.option("--anew", is_flag=True, help="Forget the runs that are recorded, and begin anew.")
+@click.option(
+    "--models/--no-models",
+    default=True,
+    show_default=True,
+    help="Log the networks of every run to MLflow.",
+)
+@storage_option
+@tracking_option
+@cluster_options
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.option("--dry-run", is_flag=True, help="Print what would be trained as JSON and stop.")
+def reproduce(
+    name: str,
+    runs: int,
+    protocol: "Protocol",
+    which: str,
+    seed: int,
+    recipe: str | None,
+    settings: tuple[str, ...],
+    anew: bool,
+    models: bool,
+    storage: str,
+    tracking_uri: str,
+    workers_per_fold: int,
+    cpus_per_worker: int | None,
+    groups: int | None,
+    address: str | None,
+    out: Path,
+    as_json: bool,
+    dry_run: bool,
+) -> None:
+    """Train the best trial of a study with new seeds and test it; run again, it continues.
+
+    Every run is scored on the test classes, which the search has never seen. At the end stand mean,
+    standard deviation and 95 % t-interval of all metrics over the runs, beside the floor: the
+    untrained backbone's own features.
+    """
+    from hsearch.cli.studies import find_trial
+    from hsearch.search.reproduction_plan import plan_reproduction
+
+    record, trial = find_trial(f"{name}/{which}", storage)
+    spec = plan_reproduction(
+        record,
+        trial,
+        protocol,
+        seed=seed,
+        runs=runs,
+        recipe=recipe,
+        settings=read_settings(settings, None),
+    )
+    if dry_run:
+        click.echo(json.dumps({"runs": runs, **spec.to_dict()}, indent=2))
+        return
+    from hsearch.cluster.crew import ClusterOptions, check_options
+    from hsearch.tracking.address import checked_uri
+
+    uri = None if tracking_uri == NO_TRACKING else checked_uri(tracking_uri)
+    options = ClusterOptions(
+        address=address,
+        workers_per_fold=workers_per_fold,
+        cpus_per_worker=cpus_per_worker,
+        groups=groups,
+        folder=out,
+    )
+    check_options(options)
+    found = _reproduce(spec, runs, storage, options, uri, anew=anew, models=models)
+    if as_json:
+        click.echo(json.dumps(found.to_dict(), indent=2))
+    else:
+        _final_words(found, storage)
+    if not found.complete:
+        raise click.exceptions.Exit(1)
+
+
+def _reproduce(
+    spec: "ReproductionSpec",
+    runs: int,
+    storage: str,
+    options: "ClusterOptions",
+    uri: str | None,
+    *,
+    anew: bool,
+    models: bool,
+) -> "ReproductionRecord":
+    from hsearch.cli.reproducing import ReproductionProgress
+    from hsearch.cluster.reproducing import forget_runs, is_over, run_reproduction, runs_folder
+    from hsearch.search.lease import Lease
+    from hsearch.search.reproduction import Reproduction
+    from hsearch.search.study import Study
+    from hsearch.tracking.reproductions import ReproductionTracker
+
+    with closing(Study.load(spec.study, storage)) as study, ExitStack() as stack:
+        reproduction = stack.enter_context(closing(Reproduction.open(spec, storage, anew=anew)))
+        lease = stack.enter_context(Lease(reproduction, waiting=click.echo))
+        if anew:
+            forget_runs(options.folder, spec)
+        reproduction.begin(runs)
+        folder = runs_folder(options.folder.resolve(), spec)
+        tracker = ReproductionTracker(study, reproduction, uri, folder if models else None)
+        record = reproduction.record()
+        if is_over(record):
+            click.echo(f"All {len(record.runs)} runs of {spec.study} are tested already.", err=True)
+        else:
+            with ReproductionProgress(record, tracker.bring_up) as progress:
+                run_reproduction(reproduction, study, options, progress, halted=lease.lost)
+        if not tracker.bring_up():
+            click.echo(f"hsearch: warning: {tracker.behind}", err=True)
+        return reproduction.record()
+
+
+def _final_words(record: "ReproductionRecord", storage: str) -> None:
+    """Prints the result and what can be done with it, in commands that can be pasted."""
+    from hsearch.cli.reproducing import result_rows
+    from hsearch.cli.tune import storage_words
+
+    spec = record.spec
+    columns, rows = result_rows(record)
+    runs = plural(len(record.complete), "run")
+    title = f"\n{spec.study}, trial {spec.trial}, {spec.protocol}: {runs} on the test classes"
+    print_table(columns, rows, title=title)
+    click.echo("(mean +- standard deviation [95 % interval of the mean] over the runs)")
+    for run in record.runs:
+        if run.state == "failed":
+            click.echo(f"Run {run.number} (seed {run.seed}) failed: {run.reason}")
+    where = storage_words(storage)
+    click.echo(
+        f"\nCompare with other methods: hsearch compare {shlex.quote(spec.study)}{where} ..."
+    )
