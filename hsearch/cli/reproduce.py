@@ -101,7 +101,7 @@ def reproduce(
     as_json: bool,
     dry_run: bool,
 ) -> None:
-    """Train the best trial of a study with new seeds and test it; run again, it continues.
+    """Train the best trial with new seeds and test it; run again, it continues.
 
     Every run is scored on the test classes, which the search has never seen. At the end stand mean,
     standard deviation and 95 % t-interval of all metrics over the runs, beside the floor: the
