@@ -132,7 +132,7 @@ def keep(table: Table, place: Place, outcome: Outcome) -> None:
     if outcome.result is None:
         entry["diverged"] = outcome.reason
         return
-    entry["scores"][fold] = round(outcome.result.score, 6)
+    entry["scores"][fold] = round(outcome.result.validation["map_at_r"], 6)
     table["untrained"][fold] = round(outcome.result.untrained["map_at_r"], 6)
 
 

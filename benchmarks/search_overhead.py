@@ -100,7 +100,7 @@ def search(plan: StudyPlan, trials: int, groups: int, folder: Path, **arguments:
     study = Study.open("benchmark", str(folder / "hsearch.db"), plan.spec, plan.space)
     tracker = Tracker(study.record, study.note_run, f"sqlite:///{folder}/mlflow.db")
     times.note("imports and study")
-    options = SearchOptions(trials, groups=groups, folder=folder / "studies")
+    options = SearchOptions(trials=trials, groups=groups, folder=folder / "studies")
     run_search(study, tracker, options, times, **arguments)  # type: ignore[arg-type]
     tracker.close(60, over=True)
     times.jobs = jobs_of(study)

@@ -18,42 +18,20 @@ from tests.conftest import TINY
 LIMIT_SECONDS = 300
 
 
-class Search:
-    """`hsearch tune` on the toy data, with everything it writes in one folder.
+class Command:
+    """A command of hsearch, with everything it writes in one folder.
 
     Args:
-        folder: Working directory of the commands.
-        data: A store, or what names one.
-        options: Further options of `tune`, repeated at every start.
-        method: Name of a method.
-        settings: Instead of those that train in a second, by dotted name with __ for dots.
+        folder: Working directory of the command.
+        arguments: Behind `hsearch`, repeated at every start.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        data: Store | str,
-        *options: str,
-        method: str = "proxy_nca",
-        **settings: object,
-    ) -> None:
+    def __init__(self, folder: Path, *arguments: str) -> None:
         self.folder = folder
         self.pid = 0
         self.processes: list[int] = []
         self.output = folder / f"printed-{secrets.token_hex(4)}"
-        other = {key.replace("__", "."): value for key, value in settings.items()}
-        sets = [f"--set={key}={value}" for key, value in {**TINY, **other}.items()]
-        self.command = [
-            *(sys.executable, "-m", "hsearch", "tune", "--method", method),
-            *(
-                "--data",
-                data if isinstance(data, str) else str(data.path),
-                "--study",
-                "toy",
-                *sets,
-                *options,
-            ),
-        ]
+        self.command = [sys.executable, "-m", "hsearch", *arguments]
 
     def run(self, *options: str, exit_code: int = 0) -> str:
         """Runs the command to its end and returns what it printed."""
@@ -83,6 +61,37 @@ class Search:
     def printed(self) -> str:
         return self.output.read_text()
 
+    def wait_for(self, text: str, process: subprocess.Popen, times: int = 1) -> None:
+        """Waits until the command has printed a text, so many times."""
+        wait_until(lambda: self.printed().count(text) >= times or process.poll() is not None, text)
+        assert self.printed().count(text) >= times, self.printed()
+
+
+class Search(Command):
+    """`hsearch tune` on the toy data, with everything it writes in one folder.
+
+    Args:
+        folder: Working directory of the commands.
+        data: A store, or what names one.
+        options: Further options of `tune`, repeated at every start.
+        method: Name of a method.
+        settings: Instead of those that train in a second, by dotted name with __ for dots.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        data: Store | str,
+        *options: str,
+        method: str = "proxy_nca",
+        **settings: object,
+    ) -> None:
+        other = {key.replace("__", "."): value for key, value in settings.items()}
+        sets = [f"--set={key}={value}" for key, value in {**TINY, **other}.items()]
+        place = data if isinstance(data, str) else str(data.path)
+        named = ("tune", "--method", method, "--data", place, "--study", "toy")
+        super().__init__(folder, *named, *sets, *options)
+
     def record(self) -> dict[str, Any]:
         """What `hsearch studies --json` says."""
         command = [sys.executable, "-m", "hsearch", "studies", "toy", "--json"]
@@ -96,11 +105,6 @@ class Search:
             (t["number"], t["state"], t["source"], t["knobs"], t["reason"], scores(t))
             for t in self.record()["trials"]
         ]
-
-    def wait_for(self, text: str, process: subprocess.Popen, times: int = 1) -> None:
-        """Waits until the command has printed a text, so many times."""
-        wait_until(lambda: self.printed().count(text) >= times or process.poll() is not None, text)
-        assert self.printed().count(text) >= times, self.printed()
 
 
 def scores(trial: dict[str, Any]) -> list[float]:

@@ -1,0 +1,153 @@
+"""`hsearch reproduce` as a user runs it, on a real Ray session, killed and continued."""
+
+import shutil
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from hsearch.folds import NUM_FOLDS
+from hsearch.search.plan import plan_study
+from hsearch.search.reproduction import load_reproduction
+from hsearch.search.study import Study
+from hsearch.training.score import embed_runs
+from hsearch.training.testing import score_run
+from tests.cluster.searches import Command, is_alive, kill, processes_of, wait_until
+from tests.conftest import TINY
+from tests.search.made_results import made_result
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory, toy_store):
+    """A folder with the study `toy`, whose one trial was recorded without training."""
+    folder = tmp_path_factory.mktemp("searched")
+    settings = {**TINY, "schedule.iterations_per_epoch": 12}
+    plan = plan_study(
+        method="proxy_nca", data=str(toy_store.path), recipe="small", settings=settings
+    )
+    name = str(folder / "hsearch.db")
+    with closing(Study.open("toy", name, plan.spec, plan.space)) as study:
+        study.take_over()
+        trial = study.propose()
+        for fold in range(NUM_FOLDS):
+            job = trial.job.model_copy(update={"fold": fold})
+            study.record_fold(trial.number, made_result(job, 0.3))
+    return folder
+
+
+def reproduce(folder, *options):
+    return Command(folder, "reproduce", "toy", "--runs=2", *options)
+
+
+def read(folder, protocol="cross-validated"):
+    return load_reproduction("toy", protocol, str(folder / "hsearch.db"))
+
+
+def outcome(record):
+    """All that an interrupted reproduction must share with an uninterrupted one: not the times."""
+    folds = [
+        [(f.score, f.best_epoch, f.validation) for _, f in sorted(run.folds.items())]
+        for run in record.runs
+    ]
+    return [(run.seed, run.state, run.tested) for run in record.runs], folds, record.floor
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(searched, tmp_path_factory):
+    """The folder of a reproduction that ran to its end, and what it printed."""
+    folder = tmp_path_factory.mktemp("uninterrupted") / "here"
+    shutil.copytree(searched, folder)
+    return folder, reproduce(folder).run()
+
+
+def test_every_run_is_trained_with_its_seed_and_tested(uninterrupted):
+    folder, printed = uninterrupted
+    record = read(folder)
+    assert [(run.seed, run.state) for run in record.runs] == [
+        (1000, "complete"),
+        (1001, "complete"),
+    ]
+    first, second = (run.tested for run in record.runs)
+    assert first.models != second.models
+    runs = folder / "studies" / "toy" / "reproduce-cross-validated"
+    assert score_run(runs / "run-000", range(NUM_FOLDS)) == first
+    assert record.floor is not None
+    mean = record.means("concatenated")["map_at_r"]
+    assert f"{mean.mean:.4f} +- {mean.std:.4f} [{mean.low:.4f}, {mean.high:.4f}]" in printed
+    assert f"{record.floor['map_at_r']:.4f}" in printed
+
+
+def test_mlflow_shows_the_runs_below_the_study_with_their_networks(uninterrupted):
+    folder, _ = uninterrupted
+    record = read(folder)
+    with closing(sqlite3.connect(folder / "mlflow.db")) as database:
+        rows = database.execute(
+            "select r.name, t.value, r.artifact_uri from runs r join tags t "
+            "on t.run_uuid = r.run_uuid where t.key = 'mlflow.parentRunId'"
+        ).fetchall()
+        means = dict(
+            database.execute(
+                "select m.key, m.value from latest_metrics m join runs r using (run_uuid) "
+                "where r.name = 'toy'"
+            ).fetchall()
+        )
+    places = {name: artifacts for name, _, artifacts in rows if "cross-validated" in name}
+    assert places.keys() == {"toy/cross-validated/run-000", "toy/cross-validated/run-001"}
+    assert len({parent for _, parent, _ in rows}) == 1
+    for kind in ("separated", "concatenated"):
+        mean = record.means(kind)["map_at_r"]
+        assert means[f"mean/test/{kind}/map_at_r"] == pytest.approx(mean.mean)
+        assert means[f"ci95_low/test/{kind}/map_at_r"] == pytest.approx(mean.low)
+    assert means["floor/test/map_at_r"] == pytest.approx(record.floor["map_at_r"])
+    # The logged files are all that it takes to use a network again.
+    logged = places["toy/cross-validated/run-000"].removeprefix("file://")
+    copies = folder / "logged"
+    shutil.copytree(f"{logged}/model", copies)
+    assert sorted(path.name for path in copies.rglob("*") if path.is_file()) == sorted(
+        ["best.safetensors", "job.json"] * NUM_FOLDS
+    )
+    assert score_run(copies, range(NUM_FOLDS)) == record.runs[0].tested
+
+
+def test_the_same_command_again_trains_nothing_and_prints_the_same(uninterrupted):
+    folder, printed = uninterrupted
+    before = read(folder)
+    again = reproduce(folder).run()
+    assert "tested already" in again
+    assert again.splitlines()[-20:] == printed.splitlines()[-20:]
+    assert read(folder) == before
+
+
+def test_after_a_kill_the_same_command_continues_to_the_same_numbers(
+    searched, tmp_path, uninterrupted
+):
+    folder = tmp_path / "here"
+    shutil.copytree(searched, folder)
+    command = reproduce(folder)
+    with command.started() as driver:
+        command.wait_for("trained", driver, times=3)
+        command.processes = processes_of(driver.pid)
+        kill(driver.pid)
+        driver.wait()
+    wait_until(lambda: not any(map(is_alive, command.processes)), "Ray ends with its driver")
+    command.run()
+    assert outcome(read(folder)) == outcome(read(uninterrupted[0]))
+
+
+def test_the_classic_protocol_trains_one_network_on_all_classes(searched, tmp_path):
+    folder = tmp_path / "here"
+    shutil.copytree(searched, folder)
+    settings = [f"--set={key}={value}" for key, value in TINY.items()]
+    classic = ("--protocol=classic", "--recipe=small", *settings, "--tracking-uri=none")
+    printed = reproduce(folder, *classic).run("--workers-per-fold=2")
+    record = read(folder, "classic")
+    assert read(folder) is None
+    assert [run.state for run in record.runs] == ["complete"] * 2
+    for run in record.runs:
+        (result,) = run.folds.values()
+        assert (result.score, result.ranks) == (None, 2)
+        assert len(run.tested.models) == 1
+    assert "concatenated" not in printed.lower()
+    network = folder / "studies" / "toy" / "reproduce-classic" / "run-001" / "fold-4"
+    (embedded,) = embed_runs([network], "test")
+    assert len(embedded.embeddings) == record.runs[1].tested.queries == 72
