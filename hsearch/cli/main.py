@@ -24,9 +24,10 @@ VERBS = {
     "methods": "List the methods, or show one with its knobs and ranges.",
     "tune": "Search the best knobs of a method; run again, it continues.",
     "studies": "List the studies, or show one with its best knobs and all trials.",
-    "reproduce": "Train the best trial with new seeds and test it; run again, it continues.",
+    "reproduce": "Train the best trial again with new seeds, and test it.",
     "train": "Train one method on one fold; the same command again resumes it.",
     "evaluate": "Score trained networks, or embeddings from a file.",
+    "ui": "Open MLflow's UI on this machine; Ctrl-C ends it.",
 }
 
 # Troubles of the machine or of a path that was given, not of the program: no permission, no space,

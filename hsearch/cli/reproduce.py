@@ -101,11 +101,11 @@ def reproduce(
     as_json: bool,
     dry_run: bool,
 ) -> None:
-    """Train the best trial with new seeds and test it; run again, it continues.
+    """Train the best trial again with new seeds, and test it.
 
-    Every run is scored on the test classes, which the search has never seen. At the end stand mean,
-    standard deviation and 95 % t-interval of all metrics over the runs, beside the floor: the
-    untrained backbone's own features.
+    Run again, it continues. Every run is scored on the test classes, which the search has never
+    seen. At the end stand mean, standard deviation and 95 % t-interval of all metrics over the
+    runs, beside the floor: the untrained backbone's own features.
     """
     from hsearch.cli.studies import find_trial
     from hsearch.search.reproduction_plan import plan_reproduction
