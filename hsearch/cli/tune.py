@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hsearch.cli.command import command_of
 from hsearch.cli.options import (
     NO_TRACKING,
     STORAGE,
@@ -84,7 +85,9 @@ def _study_name(ctx: click.Context, param: click.Parameter, value: str | None) -
 @click.option(
     "--dry-run", is_flag=True, help="Print space, first knobs and settings as JSON and stop."
 )
+@click.pass_context
 def tune(
+    ctx: click.Context,
     method: str,
     data: str,
     splits: "Splits",
@@ -145,7 +148,7 @@ def tune(
     )
     check_options(options)
     plan.check_workers(workers_per_fold)
-    _search(plan, name, storage, tracking_uri, options)
+    _search(plan, name, storage, tracking_uri, options, command_of(ctx))
 
 
 def _page(plan: "StudyPlan", name: str, trials: int) -> dict[str, object]:
@@ -167,7 +170,12 @@ def _page(plan: "StudyPlan", name: str, trials: int) -> dict[str, object]:
 
 
 def _search(
-    plan: "StudyPlan", name: str, storage: str, tracking_uri: str, options: "SearchOptions"
+    plan: "StudyPlan",
+    name: str,
+    storage: str,
+    tracking_uri: str,
+    options: "SearchOptions",
+    command: str,
 ) -> None:
     from hsearch.cli.searching import SearchProgress
     from hsearch.cluster.run import run_search
@@ -178,6 +186,7 @@ def _search(
         lease = Lease(study, waiting=click.echo)
         try:
             with lease, _tracking(study, tracking_uri, lease.lost) as tracker:
+                study.set_attribute("command", command)
                 record = study.record()
                 if is_over(record, options.trials):
                     has = plural(len(record.trials), "trial")

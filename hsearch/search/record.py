@@ -87,6 +87,7 @@ class StudyRecord(Spec):
         searching: Whether a driver is at work on it.
         run_id: Of its MLflow run.
         versions: Of the packages that ran it, by the last driver.
+        command: That the last driver was started with.
     """
 
     name: str
@@ -95,6 +96,7 @@ class StudyRecord(Spec):
     searching: bool = True
     run_id: str | None = None
     versions: dict[str, str] = Field(default_factory=dict)
+    command: str | None = None
 
     @property
     def best(self) -> TrialRecord | None:

@@ -1,7 +1,7 @@
 """A study's one record: an Optuna study that holds every trial with its knobs, state and folds.
 
-Study attributes   hsearch (format), spec, versions, driver (see lease.py), mlflow_run and
-                   mlflow_run.N of trial N (Optuna closes a trial's own attributes when it ends)
+Study attributes   hsearch (format), spec, versions, command, driver (see lease.py), mlflow_run
+                   and mlflow_run.N of trial N (Optuna closes a trial's own when it ends)
 Trial attributes   source, job, fold0.. (FoldResults); `lost` or `failed` with the reason
 Trial values       after fold k the mean of folds 0..k as intermediate value k; at last the mean
 
@@ -166,6 +166,7 @@ class Study(StoredStudy):
                 searching=driver_lives(attributes.get("driver")),
                 run_id=attributes.get("mlflow_run"),
                 versions=attributes.get("versions", {}),
+                command=attributes.get("command"),
             )
 
     def take_over(self) -> None:

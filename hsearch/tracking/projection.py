@@ -18,6 +18,7 @@ Status = Literal["RUNNING", "FINISHED", "KILLED", "FAILED"]
 STUDY = "study"
 ID_TAG = "hsearch.id"
 KEY_TAG = "hsearch.key"
+NOTE = "mlflow.note.content"  # what the UI shows as description
 BEST = "best."
 PARAM_LENGTH = 6000
 TAG_LENGTH = 8000
@@ -86,6 +87,8 @@ def trial_view(record: StudyRecord, trial: TrialRecord, *, interrupted: bool = F
         "hsearch.trial": str(trial.number),
         "hsearch.state": _STATES.get(state, state),
         "hsearch.source": trial.source,
+        NOTE: f"Trial {trial.number} of `{_command(record)}`; `hsearch train --like "
+        f"{record.name}/{trial.number}` trains it again.",
         **({"hsearch.reason": trial.reason} if trial.reason else {}),
     }
     return RunView(
@@ -120,13 +123,24 @@ def study_view(record: StudyRecord, status: Status) -> RunView:
     return RunView(
         key=STUDY,
         name=record.name,
-        tags=cut({**common_tags(record, job, STUDY, record.versions), **knobs}, TAG_LENGTH),
+        tags=cut(
+            {
+                **common_tags(record, job, STUDY, record.versions),
+                NOTE: f"`{_command(record)}`",
+                **knobs,
+            },
+            TAG_LENGTH,
+        ),
         params=cut(params, PARAM_LENGTH),
         points=list(study_points(record)),
         status=status,
         started=milliseconds(record.trials[0].started),
         ended=None,
     )
+
+
+def _command(record: StudyRecord) -> str:
+    return record.command or f"hsearch tune --method {record.spec.job.method.name} ..."
 
 
 def common_tags(
@@ -140,6 +154,7 @@ def common_tags(
         "hsearch.method": job.method.name,
         "hsearch.data": job.data_name,
         "hsearch.objective": job.objective,
+        "hsearch.protocol": "cross-validated",
         "hsearch.backbone": job.training.model.backbone,
         "hsearch.recipe": job.training.recipe,
         "hsearch.splits": job.splits,

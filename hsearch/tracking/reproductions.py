@@ -12,6 +12,7 @@ from hsearch.tracking.address import without_credentials
 from hsearch.tracking.failure import reason_of
 from hsearch.tracking.points import Point, fold_points, milliseconds, points_of
 from hsearch.tracking.projection import (
+    NOTE,
     PARAM_LENGTH,
     STUDY,
     TAG_LENGTH,
@@ -115,7 +116,7 @@ def run_view(study: StudyRecord, record: ReproductionRecord, run: RunRecord) -> 
         "hsearch.trial": str(spec.trial),
         "hsearch.run": str(run.number),
         "hsearch.state": run.state,
-        "mlflow.note.content": f"`hsearch reproduce {spec.study} --protocol {spec.protocol}`, run "
+        NOTE: f"`hsearch reproduce {spec.study} --protocol {spec.protocol}`, run "
         f"{run.number}: trial {spec.trial} with seed {run.seed}, on the test classes.",
         **({"hsearch.reason": run.reason} if run.reason else {}),
     }
