@@ -119,8 +119,10 @@ def _resampled_means(
     for start in range(0, resamples, block):
         rows = min(block, resamples - start)
         drawn = rng.integers(queries, size=(rows, queries), dtype=np.int32)
-        counts = np.stack([np.bincount(row, minlength=queries) for row in drawn])
-        means[start : start + rows] = counts.astype(np.float32) @ flat / queries
+        counts = np.empty((rows, queries), np.float32)
+        for number, row in enumerate(drawn):
+            counts[number] = np.bincount(row, minlength=queries)
+        means[start : start + rows] = counts @ flat / queries
     return means.reshape(resamples, methods, runs)
 
 

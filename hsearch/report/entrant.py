@@ -1,0 +1,92 @@
+"""What takes part in a comparison: a study, its reproduction, and what its runs scored by query."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hsearch.errors import ConfigError
+from hsearch.evaluation.query_table import QueryTable
+from hsearch.report.values import Kind
+from hsearch.results import Metrics, score_of
+from hsearch.search.record import StudyRecord
+from hsearch.search.reproduced import ReproductionRecord
+from hsearch.spec import FoldJob
+
+
+@dataclass(frozen=True, eq=False)
+class Entrant:
+    """One study in a comparison.
+
+    Attributes:
+        study: As recorded.
+        reproduction: With at least one complete run.
+        queries: Number of a run -> its tables by kind; runs without a file are absent.
+    """
+
+    study: StudyRecord
+    reproduction: ReproductionRecord
+    queries: Mapping[int, Mapping[str, QueryTable]] = field(default_factory=dict)
+
+    @property
+    def job(self) -> FoldJob:
+        """What its runs trained, but for seed and fold."""
+        return self.reproduction.spec.job
+
+    @property
+    def method(self) -> str:
+        """Name of the method."""
+        return self.job.method.name
+
+    def metrics(self, kind: Kind) -> dict[int, Metrics]:
+        """Returns the metrics of its complete runs by seed; none where it lacks that kind."""
+        tested = {run.seed: run.tested for run in self.reproduction.complete if run.tested}
+        found = {seed: each.metrics(kind) for seed, each in tested.items()}
+        return {seed: metrics for seed, metrics in found.items() if metrics is not None}
+
+    def query_tables(self, kind: Kind, metric: str) -> dict[int, QueryTable]:
+        """Returns the tables that have the metric, by seed, of its complete runs."""
+        runs = {run.seed: self.queries.get(run.number, {}) for run in self.reproduction.complete}
+        return {
+            seed: tables[kind]
+            for seed, tables in runs.items()
+            if kind in tables and metric in tables[kind].values
+        }
+
+
+def row_names(entrants: Sequence[Entrant]) -> list[str]:
+    """Returns the name of each row: the method's, or the study's where methods repeat."""
+    counts = Counter(entrant.method for entrant in entrants)
+    return [each.study.name if counts[each.method] > 1 else each.method for each in entrants]
+
+
+def query_scores(
+    entrants: Sequence[Entrant], kind: Kind, metric: str
+) -> NDArray[np.float32] | None:
+    """Returns (M, R, Q) scores of methods, runs and queries, or None if a method has none.
+
+    Runs are those of all seeds, NaN where a method lacks one; queries to which the metric does not
+    apply are left out.
+    """
+    tables = [entrant.query_tables(kind, metric) for entrant in entrants]
+    if not all(tables):
+        return None
+    seeds = sorted({seed for found in tables for seed in found})
+    rows = next(iter(tables[0].values())).rows
+    at_0 = score_of({metric: 0.0}, metric)
+    slope = score_of({metric: 1.0}, metric) - at_0  # -1 where less is better
+    scores = np.full((len(tables), len(seeds), len(rows)), np.nan, np.float32)
+    for number, found in enumerate(tables):
+        for seed, table in found.items():
+            if not np.array_equal(table.rows, rows):
+                name = entrants[number].study.name
+                raise ConfigError(
+                    "Methods are compared on the same queries, but those of "
+                    f"{entrants[0].study.name} and {name} differ; reproduce one of them again."
+                )
+            scores[number, seeds.index(seed)] = at_0 + slope * table.values[metric]
+    ran = ~np.isnan(scores).all(axis=2)
+    applies = ~np.isnan(scores[ran]).any(axis=0)
+    return scores[:, :, applies] if applies.any() else None
