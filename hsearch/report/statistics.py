@@ -136,23 +136,28 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return [float(p) for p in adjusted]
 
 
-def group_letters(count: int, different: Sequence[Pair]) -> list[str]:
-    """Returns the groups of each method as letters: who shares one cannot be told apart.
+def groups(count: int, different: Sequence[Pair]) -> list[list[int]]:
+    """Returns the largest groups of methods of which no two differ, sorted; they may overlap.
 
     Piepho's insert and absorb: one group of all is split at every pair that differs, and groups
-    inside others are dropped. Two methods share no letter if and only if they differ.
+    inside others are dropped. Two methods stand in no common group if and only if they differ.
 
     Args:
-        count: Of methods, numbered from 0, the best first; `a` is the group of the best.
+        count: Of methods, numbered from 0.
         different: Pairs that are told apart.
     """
-    groups = [frozenset(range(count))]
+    found = [frozenset(range(count))]
     for i, j in different:
-        split = [part for g in groups for part in ({g - {i}, g - {j}} if {i, j} <= g else {g})]
-        groups = [g for g in dict.fromkeys(split) if not any(g < other for other in split)]
-    groups.sort(key=sorted)
+        split = [part for g in found for part in ({g - {i}, g - {j}} if {i, j} <= g else {g})]
+        found = [g for g in dict.fromkeys(split) if not any(g < other for other in split)]
+    return sorted(sorted(group) for group in found)
+
+
+def group_letters(count: int, different: Sequence[Pair]) -> list[str]:
+    """Returns each method's `groups` as letters, `a` being the group of method 0."""
+    found = groups(count, different)
     return [
-        "".join(_letter(k) for k, group in enumerate(groups) if method in group)
+        "".join(_letter(k) for k, group in enumerate(found) if method in group)
         for method in range(count)
     ]
 
