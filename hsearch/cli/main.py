@@ -24,6 +24,7 @@ VERBS = {
     "methods": "List the methods, or show one with its knobs and ranges.",
     "tune": "Search the best knobs of a method; run again, it continues.",
     "studies": "List the studies, or show one with its best knobs and all trials.",
+    "compare": "Compare reproduced studies: who is best, and was it fair.",
     "train": "Train one method on one fold; the same command again resumes it.",
     "evaluate": "Score trained networks, or embeddings from a file.",
 }

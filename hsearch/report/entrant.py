@@ -3,12 +3,13 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hsearch.errors import ConfigError
-from hsearch.evaluation.query_table import QueryTable
+from hsearch.evaluation.query_table import QueryTable, read_query_tables
 from hsearch.report.values import Kind
 from hsearch.results import Metrics, score_of
 from hsearch.search.record import StudyRecord
@@ -54,6 +55,30 @@ class Entrant:
             for seed, tables in runs.items()
             if kind in tables and metric in tables[kind].values
         }
+
+
+def load_entrant(
+    study: StudyRecord, reproduction: ReproductionRecord, folder: Path, metric: str | None = None
+) -> Entrant:
+    """Returns a study with what its runs scored by query, as far as there are files.
+
+    Args:
+        study: As recorded.
+        reproduction: As recorded.
+        folder: Of the reproduction, with `run-000/queries.npz` and so on.
+        metric: The only one that is kept in memory; by default the objective.
+    """
+    metric = metric or study.spec.job.objective
+    queries: dict[int, dict[str, QueryTable]] = {}
+    for run in reproduction.complete:
+        path = folder / f"run-{run.number:03d}" / "queries.npz"
+        if path.is_file():
+            queries[run.number] = {
+                kind: QueryTable(table.rows, {metric: table.values[metric]})
+                for kind, table in read_query_tables(path).items()
+                if metric in table.values
+            }
+    return Entrant(study, reproduction, queries)
 
 
 def row_names(entrants: Sequence[Entrant]) -> list[str]:

@@ -86,9 +86,8 @@ def _draw_names(axes: Axes, table: RankTable, top: float) -> None:
 
 def _file(figure: Figure, format: str) -> bytes:
     file = io.BytesIO()
-    fixed = {"svg.hashsalt": "hsearch", "svg.fonttype": "path", "text.usetex": False}
     undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}[format]
-    with matplotlib.rc_context(fixed):
+    with matplotlib.rc_context({"svg.hashsalt": "hsearch"}):
         # `tight` grows the picture to the names, however long they are.
         figure.savefig(file, format=format, metadata=undated, dpi=150, bbox_inches="tight")
     return file.getvalue()
