@@ -90,26 +90,30 @@ def row_names(entrants: Sequence[Entrant]) -> list[str]:
 def query_scores(
     entrants: Sequence[Entrant], kind: Kind, metric: str
 ) -> NDArray[np.float32] | None:
-    """Returns (M, R, Q) scores of methods, runs and queries, or None if a method has none.
+    """Returns (M, R, Q) scores of methods, runs and queries, or None if fewer than two have any.
 
     Runs are those of all seeds, NaN where a method lacks one; queries to which the metric does not
     apply are left out.
+
+    Raises:
+        ConfigError: If methods were asked different queries.
     """
     tables = [entrant.query_tables(kind, metric) for entrant in entrants]
-    if not all(tables):
+    having = [number for number, found in enumerate(tables) if found]
+    if len(having) < 2:
         return None
     seeds = sorted({seed for found in tables for seed in found})
-    rows = next(iter(tables[0].values())).rows
+    rows = next(iter(tables[having[0]].values())).rows
     at_0 = score_of({metric: 0.0}, metric)
     slope = score_of({metric: 1.0}, metric) - at_0  # -1 where less is better
     scores = np.full((len(tables), len(seeds), len(rows)), np.nan, np.float32)
-    for number, found in enumerate(tables):
-        for seed, table in found.items():
+    for number in having:
+        for seed, table in tables[number].items():
             if not np.array_equal(table.rows, rows):
-                name = entrants[number].study.name
+                one, other = entrants[having[0]].study.name, entrants[number].study.name
                 raise ConfigError(
-                    "Methods are compared on the same queries, but those of "
-                    f"{entrants[0].study.name} and {name} differ; reproduce one of them again."
+                    f"Methods are compared on the same queries, but those of {one} and {other} "
+                    "differ; reproduce one of them again."
                 )
             scores[number, seeds.index(seed)] = at_0 + slope * table.values[metric]
     ran = ~np.isnan(scores).all(axis=2)

@@ -8,10 +8,9 @@ from hsearch.errors import ConfigError, did_you_mean
 from hsearch.report.entrant import Entrant, query_scores, row_names
 from hsearch.report.fairness import audit
 from hsearch.report.statistics import group_letters
-from hsearch.report.values import KINDS, Finding, Floor, Kind, Leaderboard, Row, Table
+from hsearch.report.values import KINDS, Contrast, Floor, Kind, Leaderboard, Row, Table
 from hsearch.report.verdict import contrasts, estimate
 from hsearch.results import score_of
-from hsearch.words import plural
 
 FLOOR = "frozen backbone, no training"
 
@@ -97,7 +96,6 @@ def _leaderboard(entrants: Sequence[Entrant], metric: str) -> Leaderboard:
             )
     kinds = [kind for kind in KINDS if all(each.metrics(kind) for each in entrants)]
     tables = tuple(_table(entrants, kind, metric) for kind in kinds)
-    findings = audit(entrants, row_names(entrants))
     return Leaderboard(
         data=first.job.data_name,
         data_digest=first.job.data_digest,
@@ -105,8 +103,8 @@ def _leaderboard(entrants: Sequence[Entrant], metric: str) -> Leaderboard:
         splits=first.job.splits,
         metric=metric,
         tables=tables,
-        audit=findings,
-        notes=_notes(entrants, tables, findings),
+        audit=audit(entrants, row_names(entrants)),
+        notes=_notes(entrants, tables),
     )
 
 
@@ -181,28 +179,26 @@ def _same(one: dict[str, float], other: dict[str, float]) -> bool:
     )
 
 
-def _notes(
-    entrants: Sequence[Entrant], tables: Sequence[Table], findings: Sequence[Finding]
-) -> tuple[str, ...]:
+def _notes(entrants: Sequence[Entrant], tables: Sequence[Table]) -> tuple[str, ...]:
     notes = []
-    differing = [finding.topic for finding in findings if not finding.same]
-    if differing:
-        notes.append(
-            f"The comparison differs in {plural(len(differing), 'point')}: {', '.join(differing)}."
-        )
     for table in tables:
-        if len(table.rows) > 1 and table.queries is None:
+        blind = [_pair_words(p) for p in table.contrasts if p.runs > 1 and p.p_queries is None]
+        if blind:
             notes.append(
-                f"Scores query by query are missing ({table.kind}), so the runs alone decide, and "
-                "the verdict is about these very queries."
+                f"Scores query by query are missing ({table.kind}), so runs alone decide, and the "
+                f"verdict is about these very queries: {'; '.join(blind)}."
             )
-        alone = [f"{p.one} and {p.other}" for p in table.contrasts if p.p_runs is None]
+        alone = [_pair_words(p) for p in table.contrasts if p.p_runs is None]
         if alone:
             notes.append(
-                f"Fewer than two shared seeds ({table.kind}): {'; '.join(alone)} cannot be told "
-                "apart."
+                f"Fewer than two shared seeds ({table.kind}), so they cannot be told apart: "
+                f"{'; '.join(alone)}."
             )
     lacking = [e.study.name for e in entrants if e.reproduction.floor is None]
     if lacking:
         notes.append(f"The floor of {', '.join(lacking)} is not recorded.")
     return tuple(notes)
+
+
+def _pair_words(pair: Contrast) -> str:
+    return f"{pair.one} and {pair.other}"

@@ -149,7 +149,7 @@ def _notes(notes: Iterable[str]) -> str:
 def _audit(findings: Iterable[Finding]) -> str:
     rows = [
         html_row([text_cell(each.topic), text_cell(each.words)], "same" if each.same else "differs")
-        for each in findings
+        for each in sorted(findings, key=lambda each: each.same)  # differences first
     ]
     return f"<h3>Was it fair?</h3>\n{html_table(['', ''], rows)}"
 

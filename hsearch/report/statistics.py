@@ -20,7 +20,8 @@ known of the noise of training, and nothing is told apart.
 Correction. The best method is the best partly by luck: comparing the others with it is a choice
 made after looking. Holm's correction therefore runs over all pairs of methods, not only over those
 with the best one, separately for each test. So among methods that are all alike, the chance to tell
-any two apart is at most about 5 %, however many there are.
+any two apart is at most about 5 %, however many there are. Every table is a family of its own:
+several metrics, kinds of embeddings or data sets are several chances.
 
 What is not covered. Queries are drawn one by one, although images of one class succeed and fail
 together: the claim is about these test classes. Knobs are those that one search found: another

@@ -87,18 +87,22 @@ def test_one_run_has_no_interval_and_no_verdict():
     table = board.tables[0]
     assert (table.rows[0].score.low, table.rows[0].score.high) == (None, None)
     assert [row.group for row in table.rows] == ["a", "a"]
-    assert "Fewer than two shared seeds (separated): hpl and proxy_nca cannot be told apart." in (
-        board.notes
+    assert board.notes[0] == (
+        "Fewer than two shared seeds (separated), so they cannot be told apart: hpl and proxy_nca."
     )
 
 
 def test_without_scores_per_query_the_runs_decide_and_it_is_said():
-    entrants = [made_entrant("hpl", GOOD), made_entrant("proxy_nca", BAD, queries=False)]
+    entrants = [*three()[1:], made_entrant("proxy_nca", BAD, queries=False)]
     (board,) = leaderboards(entrants)
-    (pair,) = board.tables[0].contrasts
-    assert pair.different
-    assert pair.p_queries is None
-    assert any(note.startswith("Scores query by query are missing") for note in board.notes)
+    alike, without, other = board.tables[0].contrasts
+    assert (alike.p_queries is None, alike.different) == (False, False)
+    assert (without.p_queries, without.different) == (None, True)
+    assert (other.p_queries, other.different) == (None, True)
+    assert board.notes[0] == (
+        "Scores query by query are missing (separated), so runs alone decide, and the verdict is "
+        "about these very queries: hpl and proxy_nca; proxy_anchor and proxy_nca."
+    )
 
 
 def test_other_metrics_may_decide_and_less_may_be_better():
