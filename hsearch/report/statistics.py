@@ -11,7 +11,8 @@ survive both, so two tests are made for every pair of methods:
   error s, the mean difference has sqrt(2) s, but each test believes in s; two equally good methods
   would then be told apart in 17 % of cases, not in 5 %. So every resample draws runs as well as
   queries (Owen's pigeonhole bootstrap); of R runs it draws R - 1, which makes the variance of their
-  mean unbiased (Rao and Wu). For few runs its tails are still too light; the t-test's are not.
+  mean unbiased (Rao and Wu). It errs on the careful side: what a query does in one run alone counts
+  three times. For few runs its tails are still too light; the t-test's are not.
 
 Two methods are told apart only where both tests say so after correction. Without scores per query
 the t-test decides alone, and the claim is about these queries; with a single shared run nothing is
