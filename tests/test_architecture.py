@@ -31,6 +31,7 @@ FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 FENCES = {
     "ray": ("cluster/",),
     "mlflow": ("tracking/",),
+    "matplotlib": ("report/",),
     "optuna": ("search/",),
     "timm": ("models/backbone.py",),
     "faiss": ("evaluation/neighbors.py",),

@@ -25,6 +25,7 @@ VERBS = {
     "tune": "Search the best knobs of a method; run again, it continues.",
     "studies": "List the studies, or show one with its best knobs and all trials.",
     "reproduce": "Train the best trial again with new seeds, and test it.",
+    "compare": "Compare reproduced studies: who is best, and was it fair.",
     "train": "Train one method on one fold; the same command again resumes it.",
     "evaluate": "Score trained networks, or embeddings from a file.",
     "ui": "Open MLflow's UI on this machine; Ctrl-C ends it.",

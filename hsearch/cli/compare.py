@@ -1,0 +1,170 @@
+"""`hsearch compare`: reproduced studies side by side, with the tests that say who is better."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hsearch.cli.options import storage_option
+from hsearch.cli.output import print_table
+
+if TYPE_CHECKING:
+    from hsearch.report.entrant import Entrant
+    from hsearch.report.values import Comparison, Leaderboard, Table
+    from hsearch.search.reproduced import Protocol, ReproductionRecord
+
+_PROTOCOLS: "tuple[Protocol, ...]" = ("cross-validated", "classic")
+"""The first is preferred where all studies have both."""
+
+
+@click.command()
+@click.argument("studies", nargs=-1, required=True, metavar="STUDY...")
+@click.option(
+    "--protocol",
+    type=click.Choice(_PROTOCOLS),
+    help="Whose results; by default the one that all studies have.",
+)
+@click.option(
+    "--metric",
+    help="What decides on the test classes; by default the objective of the searches.",
+)
+@click.option(
+    "--write",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="FOLDER",
+    help="Write compare.html, .tex, .csv and .json there.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+@click.option(
+    "--out",
+    default="studies",
+    show_default=True,
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder of the reproductions, with the scores query by query.",
+)
+@storage_option
+def compare(
+    studies: tuple[str, ...],
+    protocol: "Protocol | None",
+    metric: str | None,
+    folder: Path | None,
+    as_json: bool,
+    out: Path,
+    storage: str,
+) -> None:
+    """Compare reproduced studies: who is best, and was it fair.
+
+    Studies of one data set make one leaderboard; over several data sets methods are ranked as
+    well. Two methods count as different only if it shows over runs and over queries.
+    """
+    from hsearch.report.comparison import compare as compared
+    from hsearch.report.listing import json_text
+
+    comparison = compared(_entrants(studies, protocol, metric, out, storage), metric)
+    if folder is not None:
+        _write(comparison, folder)
+    if as_json:
+        click.echo(json_text(comparison), nl=False)
+        return
+    _show(comparison)
+    if folder is not None:
+        click.echo(f"\nWritten: {folder}/compare.html, .tex, .csv and .json")
+
+
+def _entrants(
+    studies: Sequence[str],
+    protocol: "Protocol | None",
+    metric: str | None,
+    out: Path,
+    storage: str,
+) -> "list[Entrant]":
+    from hsearch.cli.studies import read_record
+    from hsearch.report.entrant import load_entrant
+    from hsearch.search.reproduction import load_reproduction
+
+    records = [read_record(name, storage) for name in studies]
+    asked: tuple[Protocol, ...] = (protocol,) if protocol else _PROTOCOLS
+    found = {
+        each: [load_reproduction(record.name, each, storage) for record in records]
+        for each in asked
+    }
+    chosen = _chosen(studies, found)
+    entrants = []
+    for record, reproduction in zip(records, found[chosen], strict=True):
+        assert reproduction is not None
+        place = out / record.name / f"reproduce-{chosen}"
+        entrants.append(load_entrant(record, reproduction, place, metric))
+    return entrants
+
+
+def _chosen(
+    studies: Sequence[str], found: "dict[Protocol, list[ReproductionRecord | None]]"
+) -> "Protocol":
+    """Returns the first protocol by which all studies are reproduced."""
+    from hsearch.errors import ConfigError
+
+    for protocol, records in found.items():
+        if all(record is not None for record in records):
+            return protocol
+    for number, name in enumerate(studies):
+        if all(records[number] is None for records in found.values()):
+            given = f" --protocol {next(iter(found))}" if len(found) == 1 else ""
+            raise ConfigError(
+                f"Studies are compared on the test classes, but {name} is not reproduced yet; run "
+                f"`hsearch reproduce {name}{given}`."
+            )
+    first, second = _PROTOCOLS
+    only = next(name for name, record in zip(studies, found[first], strict=True) if not record)
+    raise ConfigError(
+        f"Results of different protocols are never compared, but {only} is reproduced by the "
+        f"{second} protocol only; run `hsearch reproduce {only} --protocol {first}`."
+    )
+
+
+def _write(comparison: "Comparison", folder: Path) -> None:
+    from hsearch.files import write_whole
+    from hsearch.report.latex import latex
+    from hsearch.report.listing import csv_text, json_text
+    from hsearch.report.page import page_html
+
+    texts = {"html": page_html, "tex": latex, "csv": csv_text, "json": json_text}
+    for suffix, text in texts.items():
+        write_whole(folder / f"compare.{suffix}", text(comparison).encode())
+
+
+def _show(comparison: "Comparison") -> None:
+    from hsearch.report.telling import METHOD_WORDS, rank_words
+
+    for board in comparison.leaderboards:
+        _show_board(board)
+    for table in comparison.ranks:
+        rows = [(name, f"{rank:.2f}") for name, rank in table.ranks.items()]
+        title = f"\nOver {', '.join(table.data)}, {table.kind}: {rank_words(table)}"
+        print_table(("method", "mean rank"), rows, title=title)
+    for note in comparison.notes:
+        click.echo(f"\n{note}")
+    click.echo(f"\n{METHOD_WORDS}")
+
+
+def _show_board(board: "Leaderboard") -> None:
+    from hsearch.report.telling import board_title
+
+    click.echo(board_title(board))
+    for table in board.tables:
+        _show_table(board, table)
+    same = [finding.topic for finding in board.audit if finding.same]
+    click.echo(f"\nThe same for all: {', '.join(same)}.")
+    for finding in board.audit:
+        if not finding.same:
+            click.echo(f"Different ({finding.topic}): {finding.words}")
+    for note in board.notes:
+        click.echo(note)
+
+
+def _show_table(board: "Leaderboard", table: "Table") -> None:
+    from hsearch.report.telling import columns, queries_words, table_cells, verdict_words
+
+    title = f"\n{table.kind.capitalize()}: {verdict_words(table)} {queries_words(table)}".rstrip()
+    print_table(columns(board), table_cells(table), title=title)

@@ -1,0 +1,1 @@
+"""What was found, told to people: leaderboards with their tests, and pages that stand alone."""

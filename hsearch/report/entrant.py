@@ -1,0 +1,121 @@
+"""What takes part in a comparison: a study, its reproduction, and what its runs scored by query."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hsearch.errors import ConfigError
+from hsearch.evaluation.query_table import QueryTable, read_query_tables
+from hsearch.report.values import Kind
+from hsearch.results import Metrics, score_of
+from hsearch.search.record import StudyRecord
+from hsearch.search.reproduced import ReproductionRecord
+from hsearch.spec import FoldJob
+
+
+@dataclass(frozen=True, eq=False)
+class Entrant:
+    """One study in a comparison.
+
+    Attributes:
+        study: As recorded.
+        reproduction: With at least one complete run.
+        queries: Number of a run -> its tables by kind; runs without a file are absent.
+    """
+
+    study: StudyRecord
+    reproduction: ReproductionRecord
+    queries: Mapping[int, Mapping[str, QueryTable]] = field(default_factory=dict)
+
+    @property
+    def job(self) -> FoldJob:
+        """What its runs trained, but for seed and fold."""
+        return self.reproduction.spec.job
+
+    @property
+    def method(self) -> str:
+        """Name of the method."""
+        return self.job.method.name
+
+    def metrics(self, kind: Kind) -> dict[int, Metrics]:
+        """Returns the metrics of its complete runs by seed; none where it lacks that kind."""
+        tested = {run.seed: run.tested for run in self.reproduction.complete if run.tested}
+        found = {seed: each.metrics(kind) for seed, each in tested.items()}
+        return {seed: metrics for seed, metrics in found.items() if metrics is not None}
+
+    def query_tables(self, kind: Kind, metric: str) -> dict[int, QueryTable]:
+        """Returns the tables that have the metric, by seed, of its complete runs."""
+        runs = {run.seed: self.queries.get(run.number, {}) for run in self.reproduction.complete}
+        return {
+            seed: tables[kind]
+            for seed, tables in runs.items()
+            if kind in tables and metric in tables[kind].values
+        }
+
+
+def load_entrant(
+    study: StudyRecord, reproduction: ReproductionRecord, folder: Path, metric: str | None = None
+) -> Entrant:
+    """Returns a study with what its runs scored by query, as far as there are files.
+
+    Args:
+        study: As recorded.
+        reproduction: As recorded.
+        folder: Of the reproduction, with `run-000/queries.npz` and so on.
+        metric: The only one that is kept in memory; by default the objective.
+    """
+    metric = metric or study.spec.job.objective
+    queries: dict[int, dict[str, QueryTable]] = {}
+    for run in reproduction.complete:
+        path = folder / f"run-{run.number:03d}" / "queries.npz"
+        if path.is_file():
+            queries[run.number] = {
+                kind: QueryTable(table.rows, {metric: table.values[metric]})
+                for kind, table in read_query_tables(path).items()
+                if metric in table.values
+            }
+    return Entrant(study, reproduction, queries)
+
+
+def row_names(entrants: Sequence[Entrant]) -> list[str]:
+    """Returns the name of each row: the method's, or the study's where methods repeat."""
+    counts = Counter(entrant.method for entrant in entrants)
+    return [each.study.name if counts[each.method] > 1 else each.method for each in entrants]
+
+
+def query_scores(
+    entrants: Sequence[Entrant], kind: Kind, metric: str
+) -> NDArray[np.float32] | None:
+    """Returns (M, R, Q) scores of methods, runs and queries, or None if fewer than two have any.
+
+    Runs are those of all seeds, NaN where a method lacks one; queries to which the metric does not
+    apply are left out.
+
+    Raises:
+        ConfigError: If methods were asked different queries.
+    """
+    tables = [entrant.query_tables(kind, metric) for entrant in entrants]
+    having = [number for number, found in enumerate(tables) if found]
+    if len(having) < 2:
+        return None
+    seeds = sorted({seed for found in tables for seed in found})
+    rows = next(iter(tables[having[0]].values())).rows
+    at_0 = score_of({metric: 0.0}, metric)
+    slope = score_of({metric: 1.0}, metric) - at_0  # -1 where less is better
+    scores = np.full((len(tables), len(seeds), len(rows)), np.nan, np.float32)
+    for number in having:
+        for seed, table in tables[number].items():
+            if not np.array_equal(table.rows, rows):
+                one, other = entrants[having[0]].study.name, entrants[number].study.name
+                raise ConfigError(
+                    f"Methods are compared on the same queries, but those of {one} and {other} "
+                    "differ; reproduce one of them again."
+                )
+            scores[number, seeds.index(seed)] = at_0 + slope * table.values[metric]
+    ran = ~np.isnan(scores).all(axis=2)
+    applies = ~np.isnan(scores[ran]).any(axis=0)
+    return scores[:, :, applies] if applies.any() else None

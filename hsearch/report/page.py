@@ -1,0 +1,172 @@
+"""The comparison as one HTML page that needs nothing but itself: no network, no script."""
+
+import base64
+from collections.abc import Iterable, Iterator
+from html import escape
+
+from hsearch.report.html_parts import (
+    STYLE,
+    html_row,
+    html_table,
+    interval_picture,
+    number_cell,
+    text_cell,
+)
+from hsearch.report.picture import rank_picture
+from hsearch.report.telling import (
+    KIND_WORDS,
+    METHOD_WORDS,
+    board_title,
+    columns,
+    metrics_of,
+    number_words,
+    queries_words,
+    rank_words,
+    row_cells,
+    spread_words,
+    verdict_words,
+)
+from hsearch.report.values import Comparison, Finding, Leaderboard, RankTable, Row, Table
+from hsearch.words import metric_title
+
+
+def page_html(comparison: Comparison) -> str:
+    """Returns the page.
+
+    Every number of a table carries `data-value`, in full, and `data-path`, where it stands in the
+    JSON of the comparison: keys and indices with blanks between.
+    """
+    parts = [
+        *(_board(board, number) for number, board in enumerate(comparison.leaderboards)),
+        *(_ranks(table, number) for number, table in enumerate(comparison.ranks)),
+        _notes(comparison.notes),
+        f'<h2>How to read this</h2>\n<p class="soft">{escape(METHOD_WORDS)}</p>',
+    ]
+    data = ", ".join(board.data for board in comparison.leaderboards)
+    title = escape(f"Comparison on {data}")
+    body = "\n".join(parts)
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n"
+        f"<body>\n<h1>{title}</h1>\n{body}\n</body>\n</html>\n"
+    )
+
+
+def _board(board: Leaderboard, number: int) -> str:
+    path = f"leaderboards {number}"
+    tables = [
+        _table(board, table, f"{path} tables {place}") for place, table in enumerate(board.tables)
+    ]
+    return "\n".join(
+        [
+            f"<h2>{escape(board_title(board))}</h2>",
+            *tables,
+            _notes(board.notes),
+            _audit(board.audit),
+        ]
+    )
+
+
+def _table(board: Leaderboard, table: Table, path: str) -> str:
+    heads = [*columns(board), ""]
+    rows = [
+        html_row(_row(table, row, f"{path} rows {n}", path), "best" if n == 0 else "")
+        for n, row in enumerate(table.rows)
+    ]
+    rows += [
+        html_row(_floor(table, n, f"{path} floors {n}"), "floor") for n in range(len(table.floors))
+    ]
+    return "\n".join(
+        [
+            f"<h3>{table.kind.capitalize()}</h3>",
+            f'<p class="verdict">{escape(verdict_words(table))}</p>',
+            f'<p class="soft">{escape(KIND_WORDS[table.kind].capitalize())}. '
+            f"{escape(queries_words(table))}</p>",
+            html_table(heads, rows),
+            f"<details><summary>All metrics</summary>{_metrics(table, path)}</details>",
+        ]
+    )
+
+
+def _row(table: Table, row: Row, path: str, table_path: str) -> Iterator[str]:
+    name, mean, interval, runs, behind, p_runs, p_queries, group = row_cells(table, row)
+    pair, score = table.to_best(row), row.score
+    place = f"{table_path} contrasts {table.contrasts.index(pair)}" if pair else ""
+    gap = pair.difference.mean if pair and pair.difference else None
+    yield f'<td title="{escape(row.study)}">{escape(name)}</td>'
+    yield number_cell(score.mean, f"{path} score mean", mean)
+    yield text_cell(interval)
+    yield f'<td class="n">{runs}</td>'
+    yield number_cell(gap, f"{place} difference mean", behind)
+    yield number_cell(pair.p_runs if pair else None, f"{place} p_runs", p_runs)
+    yield number_cell(pair.p_queries if pair else None, f"{place} p_queries", p_queries)
+    yield text_cell(group)
+    yield interval_picture(table, score.mean, score.low, score.high)
+
+
+def _floor(table: Table, number: int, path: str) -> Iterator[str]:
+    floor = table.floors[number]
+    yield text_cell(floor.name)
+    yield number_cell(floor.score, f"{path} score", number_words(floor.score))
+    yield from ["<td></td>"] * 6
+    yield interval_picture(table, floor.score, None, None)
+
+
+def _metrics(table: Table, path: str) -> str:
+    names = metrics_of(table)
+    rows = [
+        html_row(
+            [
+                text_cell(row.name),
+                *(
+                    number_cell(
+                        row.metrics[name].mean,
+                        f"{path} rows {n} metrics {name} mean",
+                        spread_words(row.metrics[name]),
+                    )
+                    for name in names
+                ),
+            ]
+        )
+        for n, row in enumerate(table.rows)
+    ]
+    for n, floor in enumerate(table.floors):
+        values = {name: floor.metrics.get(name) for name in names}
+        cells = [
+            number_cell(value, f"{path} floors {n} metrics {name}", number_words(value))
+            for name, value in values.items()
+        ]
+        rows.append(html_row([text_cell(floor.name), *cells], "floor"))
+    return html_table(["method", *map(metric_title, names)], rows)
+
+
+def _notes(notes: Iterable[str]) -> str:
+    items = "\n".join(f'<li class="note">{escape(note)}</li>' for note in notes)
+    return f"<ul>\n{items}\n</ul>" if items else ""
+
+
+def _audit(findings: Iterable[Finding]) -> str:
+    rows = [
+        html_row([text_cell(each.topic), text_cell(each.words)], "same" if each.same else "differs")
+        for each in sorted(findings, key=lambda each: each.same)  # differences first
+    ]
+    return f"<h3>Was it fair?</h3>\n{html_table(['', ''], rows)}"
+
+
+def _ranks(table: RankTable, number: int) -> str:
+    picture = base64.b64encode(rank_picture(table, "svg")).decode("ascii")
+    path = f"ranks {number} ranks"
+    rows = [
+        html_row([text_cell(name), number_cell(rank, f"{path} {name}", f"{rank:.2f}")])
+        for name, rank in table.ranks.items()
+    ]
+    return "\n".join(
+        [
+            f"<h2>Over {escape(', '.join(table.data))} ({table.kind})</h2>",
+            f'<p class="verdict">{escape(rank_words(table))}</p>',
+            f'<img alt="Mean ranks; bars join methods that cannot be told apart" '
+            f'src="data:image/svg+xml;base64,{picture}">',
+            html_table(["method", "mean rank"], rows),
+        ]
+    )

@@ -1,0 +1,133 @@
+"""How a comparison is told: the same words and cells on a terminal, on the page and in LaTeX."""
+
+from hsearch.report.values import Estimate, Leaderboard, RankTable, Row, Table
+from hsearch.results import score_title
+from hsearch.words import plural
+
+NONE = "-"
+
+KIND_WORDS = {
+    "separated": "each network alone, mean over the networks of a run",
+    "concatenated": "the embeddings of a run's networks joined",
+}
+
+METHOD_WORDS = (
+    "Intervals are 95 % by Student's t over runs. p (runs) is a paired t-test over runs of the "
+    "same seed; p (queries) a paired bootstrap over queries and runs; both are corrected by Holm "
+    "over all pairs of methods. Two methods are told apart only if each test that could be made is "
+    "below 5 %; those that share a letter are not. The verdict is about these test classes, and "
+    "about the knobs that one search of each method has found."
+)
+
+
+def number_words(value: float | None) -> str:
+    """Returns four digits behind the point."""
+    return NONE if value is None else f"{value:.4f}"
+
+
+def interval_words(estimate: Estimate) -> str:
+    """Returns `0.6912 to 0.7210`, or a dash below two runs."""
+    if estimate.low is None:
+        return NONE
+    return f"{number_words(estimate.low)} to {number_words(estimate.high)}"
+
+
+def p_words(p: float | None) -> str:
+    """Returns a p-value with three digits, `< 0.001` below them."""
+    if p is None:
+        return NONE
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def board_title(board: Leaderboard) -> str:
+    """Returns data set, protocol and splits in a line."""
+    return f"{board.data} ({board.protocol} protocol, {board.splits} splits)"
+
+
+def columns(board: Leaderboard) -> tuple[str, ...]:
+    """Returns the heads of a table of rows."""
+    score = score_title(board.metric)
+    return ("method", score, "95 % CI", "runs", "behind", "p (runs)", "p (queries)", "group")
+
+
+def row_cells(table: Table, row: Row) -> tuple[str, ...]:
+    """Returns the cells of a method under `columns`."""
+    pair = table.to_best(row)
+    behind = pair.difference.mean if pair and pair.difference else None
+    return (
+        row.name,
+        number_words(row.score.mean),
+        interval_words(row.score),
+        str(len(row.runs)),
+        number_words(behind),
+        p_words(pair.p_runs if pair else None),
+        p_words(pair.p_queries if pair else None),
+        row.group,
+    )
+
+
+def table_cells(table: Table) -> list[tuple[str, ...]]:
+    """Returns all cells under `columns`, those of the floors last."""
+    floors = [(floor.name, number_words(floor.score), *([NONE] * 5), "") for floor in table.floors]
+    return [*(row_cells(table, row) for row in table.rows), *floors]
+
+
+def verdict_words(table: Table) -> str:
+    """Returns who is the best, and who cannot be told from it, in a sentence."""
+    best, *others = table.rows
+    if not others:
+        return f"{best.name} stands alone: {number_words(best.score.mean)}."
+    alike = [row.name for row in others if not _told_apart(table, row)]
+    if not alike:
+        return f"{best.name} is better than {_all_others(others)}."
+    if len(alike) == len(others):
+        return f"{best.name} leads, but cannot be told apart from {_all_others(others)}."
+    return (
+        f"{best.name} leads; {', '.join(alike)} cannot be told apart from it, the others are worse."
+    )
+
+
+def _all_others(others: list[Row]) -> str:
+    return others[0].name if len(others) == 1 else f"all {len(others)} others"
+
+
+def _told_apart(table: Table, row: Row) -> bool:
+    pair = table.to_best(row)
+    return pair is not None and pair.different
+
+
+def queries_words(table: Table) -> str:
+    """Returns what the tests could use."""
+    if len(table.rows) == 1:
+        return ""
+    if table.queries is None:
+        return "No scores query by query."
+    return f"Bootstrap over {table.queries} queries and the shared runs."
+
+
+def rank_words(table: RankTable) -> str:
+    """Returns what the ranks over several data sets say, in two sentences."""
+    asked = f"Friedman's test over {plural(len(table.data), 'data set')}: p {_equals(table)}."
+    if len(table.groups) == 1:
+        return f"{asked} The mean ranks tell no two methods apart."
+    return (
+        f"{asked} Mean ranks differ where they lie at least {table.critical_difference:.2f} apart "
+        "(Nemenyi)."
+    )
+
+
+def _equals(table: RankTable) -> str:
+    words = p_words(table.friedman_p)
+    return words if words.startswith("<") else f"= {words}"
+
+
+def metrics_of(table: Table) -> list[str]:
+    """Returns the metrics that all rows have, in the order of the first."""
+    return [name for name in table.rows[0].metrics if all(name in r.metrics for r in table.rows)]
+
+
+def spread_words(estimate: Estimate) -> str:
+    """Returns `0.7012 +- 0.0101`, the half width of the interval, or the mean alone."""
+    if estimate.low is None:
+        return number_words(estimate.mean)
+    return f"{number_words(estimate.mean)} +- {number_words(estimate.mean - estimate.low)}"

@@ -1,0 +1,182 @@
+"""Leaderboards from made records: numbers, order, groups, floors and refusals."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from hsearch.errors import ConfigError
+from hsearch.report.entrant import Entrant
+from hsearch.report.leaderboard import FLOOR, leaderboards
+from hsearch.report.values import Leaderboard
+from tests.report.made_reproductions import made_entrant, made_metrics, made_study, on_data
+
+GOOD = [0.70, 0.71, 0.72, 0.70, 0.71]
+FAIR = [0.69, 0.71, 0.71, 0.71, 0.70]
+BAD = [0.50, 0.52, 0.51, 0.50, 0.52]
+
+
+def three() -> list[Entrant]:
+    return [
+        made_entrant("proxy_nca", BAD),
+        made_entrant("hpl", GOOD),
+        made_entrant("proxy_anchor", FAIR, liking=0.02),
+    ]
+
+
+def test_rows_stand_in_order_with_mean_interval_and_group():
+    (board,) = leaderboards(three())
+    assert [table.kind for table in board.tables] == ["separated", "concatenated"]
+    separated, concatenated = board.tables
+    assert [row.name for row in separated.rows] == ["hpl", "proxy_anchor", "proxy_nca"]
+    assert [row.group for row in separated.rows] == ["a", "a", "b"]
+    best = separated.rows[0]
+    assert best.score.mean == pytest.approx(np.mean(GOOD))
+    expected = stats.ttest_1samp(GOOD, 0).confidence_interval(0.95)
+    assert (best.score.low, best.score.high) == pytest.approx((expected.low, expected.high))
+    assert best.metrics["precision_at_1"].mean == pytest.approx(np.mean(GOOD) + 0.1)
+    assert concatenated.rows[0].score.mean == pytest.approx(np.mean(GOOD) + 0.05)
+    assert best.runs == pytest.approx(dict(enumerate(GOOD)))
+    assert separated.queries == 40
+
+
+def test_the_difference_to_the_best_is_paired():
+    (board,) = leaderboards(three())
+    table = board.tables[0]
+    assert table.to_best(table.rows[0]) is None
+    found = table.to_best(table.rows[2])
+    assert found is not None
+    assert found.different
+    assert found.difference is not None
+    assert found.difference.mean == pytest.approx(np.mean(GOOD) - np.mean(BAD))
+    assert found.runs == 5
+    assert len(table.contrasts) == 3
+
+
+def test_it_survives_json():
+    (board,) = leaderboards(three())
+    assert Leaderboard.from_dict(board.to_dict()) == board
+
+
+def test_the_floor_is_a_row_without_interval_test_or_group():
+    (board,) = leaderboards(three())
+    (floor,) = board.tables[0].floors
+    assert (floor.name, floor.score) == (FLOOR, 0.2)
+    assert floor.metrics == made_metrics(0.2)
+
+
+def test_floors_of_different_backbones_are_told_apart():
+    entrants = [made_entrant("hpl", GOOD), made_entrant("proxy_nca", BAD, floor=0.3)]
+    (board,) = leaderboards(entrants)
+    assert [floor.name for floor in board.tables[0].floors] == [
+        f"{FLOOR} (of hpl)",
+        f"{FLOOR} (of proxy_nca)",
+    ]
+    (board,) = leaderboards([made_entrant("hpl", GOOD, floor=None)])
+    assert board.tables[0].floors == ()
+    assert "The floor of made-hpl is not recorded." in board.notes
+
+
+def test_one_study_alone_has_a_leaderboard():
+    (board,) = leaderboards([made_entrant("hpl", GOOD)])
+    table = board.tables[0]
+    assert [row.group for row in table.rows] == ["a"]
+    assert table.contrasts == ()
+
+
+def test_one_run_has_no_interval_and_no_verdict():
+    (board,) = leaderboards([made_entrant("hpl", GOOD[:1]), made_entrant("proxy_nca", BAD[:1])])
+    table = board.tables[0]
+    assert (table.rows[0].score.low, table.rows[0].score.high) == (None, None)
+    assert [row.group for row in table.rows] == ["a", "a"]
+    assert board.notes[0] == (
+        "Fewer than two shared seeds (separated), so they cannot be told apart: hpl and proxy_nca."
+    )
+
+
+def test_without_scores_per_query_the_runs_decide_and_it_is_said():
+    entrants = [*three()[1:], made_entrant("proxy_nca", BAD, queries=False)]
+    (board,) = leaderboards(entrants)
+    alike, without, other = board.tables[0].contrasts
+    assert (alike.p_queries is None, alike.different) == (False, False)
+    assert (without.p_queries, without.different) == (None, True)
+    assert (other.p_queries, other.different) == (None, True)
+    assert board.notes[0] == (
+        "Scores query by query are missing (separated), so runs alone decide, and the verdict is "
+        "about these very queries: hpl and proxy_nca; proxy_anchor and proxy_nca."
+    )
+
+
+def test_other_metrics_may_decide_and_less_may_be_better():
+    (board,) = leaderboards(three(), "h_violations")
+    table = board.tables[0]
+    assert [row.name for row in table.rows] == ["hpl", "proxy_anchor", "proxy_nca"]
+    assert table.rows[0].score.mean == pytest.approx(np.mean(GOOD)), "1 - violations"
+    assert table.rows[0].metrics["h_violations"].mean == pytest.approx(1 - np.mean(GOOD))
+    assert table.queries is None, "the tables do not have it"
+    with pytest.raises(ConfigError, match=r"not tested by 'map_at'; valid names: .* 'map_at_r'"):
+        leaderboards(three(), "map_at")
+
+
+def test_studies_of_one_method_are_called_by_their_names():
+    other = made_study("hpl", name="hpl-again")
+    entrants = [made_entrant("hpl", GOOD), made_entrant("hpl", BAD, study=other)]
+    (board,) = leaderboards([*entrants, made_entrant("proxy_nca", FAIR)])
+    assert [row.name for row in board.tables[0].rows] == ["made-hpl", "proxy_nca", "hpl-again"]
+
+
+def test_every_data_set_has_its_leaderboard():
+    boards = leaderboards([made_entrant("hpl", GOOD), on("birds", "proxy_nca")])
+    assert [(board.data, len(board.tables[0].rows)) for board in boards] == [
+        ("made", 1),
+        ("birds", 1),
+    ]
+
+
+def on(data: str, method: str, **changes: object) -> Entrant:
+    study = made_study(method, name=f"{data}-{method}", job=on_data(method, data, **changes))
+    return made_entrant(method, BAD, study=study)
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (
+            lambda: made_entrant("proxy_nca", BAD, protocol="classic"),
+            "different protocols are never compared, but made-hpl is cross-validated and "
+            "made-proxy_nca classic",
+        ),
+        (
+            lambda: on("made", "proxy_nca", data_digest="0" * 64, splits="mlrc"),
+            "different splits are never compared, but made-hpl has disjoint and made-proxy_nca "
+            "mlrc",
+        ),
+        (lambda: on("made", "proxy_nca"), "have different stores called made"),
+        (
+            lambda: on("made", "proxy_nca", data_digest="0" * 64, objective="h_ap"),
+            "made-hpl was searched for map_at_r, made-proxy_nca for h_ap; say with --metric",
+        ),
+        (lambda: made_entrant("hpl", GOOD), "made-hpl is named twice"),
+        (lambda: made_entrant("proxy_nca", []), "made-proxy_nca has none; continue with `hsearch"),
+    ],
+)
+def test_what_does_not_belong_into_one_table_is_refused(other, message):
+    with pytest.raises(ConfigError, match=message):
+        leaderboards([made_entrant("hpl", GOOD), other()])
+
+
+def test_other_queries_are_refused():
+    one, other = made_entrant("hpl", GOOD), made_entrant("proxy_nca", BAD)
+    table = other.queries[0]["separated"]
+    object.__setattr__(table, "rows", table.rows + 1)
+    with pytest.raises(ConfigError, match="those of made-hpl and made-proxy_nca differ"):
+        leaderboards([one, other])
+
+
+def test_queries_without_relevant_images_count_in_no_test():
+    entrants = [made_entrant("hpl", GOOD), made_entrant("proxy_nca", BAD)]
+    for entrant in entrants:
+        for tables in entrant.queries.values():
+            tables["separated"].values["map_at_r"][:7] = np.nan
+    (board,) = leaderboards(entrants)
+    assert board.tables[0].queries == 33
+    assert board.tables[0].contrasts[0].p_queries is not None
