@@ -19,6 +19,7 @@ from hsearch.geometry import (
 )
 from hsearch.methods._base import Method, Setting
 from hsearch.methods._knobs import require_above, require_at_least
+from hsearch.methods._proxies import ProxyView, ball_tree
 from hsearch.methods.multi_similarity import multi_similarity_loss
 from hsearch.methods.proxy_anchor import Loss as ProxyAnchor
 from hsearch.methods.proxy_anchor import proxy_anchor_loss
@@ -216,6 +217,18 @@ class Loss(Method):
         classes = labels[:, -1]
         metric = self._metric_loss(embeddings, classes)
         return self.metric_weight * metric + self.hier_weight * self._tree_loss(embeddings, classes)
+
+    def proxy_view(self) -> ProxyView:
+        """Returns the tree of the LCAs that are above any class, with the proxies of the classes.
+
+        HIER names no parent: ancestors are nearer to the centre than what is below them, so the
+        parent is the nearest LCA that lies further inside. Proxies of proxy_anchor have a direction
+        alone and are drawn where the longest embeddings end; other metrics have none.
+        """
+        leaves = self.lcas[:0]
+        if self.metric == "proxy_anchor":
+            leaves = self.embed(l2_normalise(self.proxies) * self.radius)
+        return ball_tree(leaves, self.embed(self.lcas), self.curvature)
 
     def _metric_loss(self, embeddings: Tensor, classes: Tensor) -> Tensor:
         if self.metric == "proxy_anchor":

@@ -1,0 +1,83 @@
+"""Proxies as points that can be drawn: where they lie, what they stand for, who is above whom."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from hsearch.geometry import l2_normalise, poincare_distances
+
+NO_PARENT = -1
+NO_CLASS = -1
+
+
+@dataclass(frozen=True, eq=False)
+class ProxyView:
+    """A method's proxies, for pictures; nothing is trained through it.
+
+    Attributes:
+        points: (P, D) float32 on the CPU, in the method's geometry as embeddings are.
+        classes: (P,) the training class that a proxy stands for, NO_CLASS for one of no class.
+        parents: (P,) which proxy is above it in the hierarchy, NO_PARENT where none is.
+    """
+
+    points: Tensor
+    classes: Tensor
+    parents: Tensor
+
+
+@torch.no_grad()
+def unit_proxies(levels: Sequence[Tensor], parents: Sequence[Tensor] = ()) -> ProxyView:
+    """Returns proxies that are compared by their angles, as unit vectors.
+
+    Args:
+        levels: One (K_l, D) per level, finest first; those of the finest stand for the classes.
+        parents: One (K_l,) per level but the last: where its parent stands in the next one; empty
+            where nobody is above anybody.
+    """
+    starts = torch.tensor([0, *(len(level) for level in levels)]).cumsum(0).tolist()
+    above = torch.full((starts[-1],), NO_PARENT)
+    for level, own in enumerate(parents):
+        above[starts[level] : starts[level + 1]] = own.cpu() + starts[level + 1]
+    classes = torch.full((starts[-1],), NO_CLASS)
+    classes[: starts[1]] = torch.arange(starts[1])
+    points = l2_normalise(torch.cat([level.detach().float().cpu() for level in levels]))
+    return ProxyView(points, classes, above)
+
+
+@torch.no_grad()
+def ball_tree(leaves: Tensor, ancestors: Tensor, curvature: float) -> ProxyView:
+    """Returns leaves and ancestors in the ball, each below the nearest ancestor further inside.
+
+    Ancestors that no leaf is below are left out; without leaves all are kept.
+
+    Args:
+        leaves: (C, D) points of the ball, one per class; C may be 0.
+        ancestors: (A, D) points of the ball.
+        curvature: Of the ball, > 0.
+    """
+    points = torch.cat([leaves, ancestors]).detach().float().cpu()
+    norms = points.norm(dim=1)
+    distances = poincare_distances(points, points[len(leaves) :], curvature)
+    inside = norms[len(leaves) :] < norms[:, None]
+    distances = distances.masked_fill(~inside, torch.inf)
+    parents = distances.argmin(dim=1) + len(leaves)
+    parents[~inside.any(dim=1)] = NO_PARENT
+    used = _ancestry(parents, len(leaves)) if len(leaves) else torch.ones(len(points)).bool()
+    numbers = torch.cat([used.cumsum(0) - 1, torch.tensor([NO_PARENT])])  # the last serves -1
+    classes = torch.full((len(points),), NO_CLASS)
+    classes[: len(leaves)] = torch.arange(len(leaves))
+    return ProxyView(points[used], classes[used], numbers[parents][used])
+
+
+def _ancestry(parents: Tensor, num_leaves: int) -> Tensor:
+    """Returns (P,): whether a point is a leaf or above one."""
+    used = torch.arange(len(parents)) < num_leaves
+    above = parents.tolist()
+    for leaf in range(num_leaves):
+        ancestor = above[leaf]
+        while ancestor != NO_PARENT and not used[ancestor]:
+            used[ancestor] = True
+            ancestor = above[ancestor]
+    return used
