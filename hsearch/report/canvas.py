@@ -102,3 +102,14 @@ def score_limits(scores: Sequence[float]) -> tuple[float, float]:
 def whole_numbers(axes: Axes) -> None:
     """Lets a horizontal axis of trial numbers have no ticks between them."""
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def pixel_figure(width: int, height: int) -> tuple[Figure, Axes]:
+    """Returns a figure of so many pixels and an axis whose units they are, y downwards."""
+    figure = Figure(figsize=(width / DPI, height / DPI), dpi=DPI, facecolor="white")
+    FigureCanvasAgg(figure)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_axis_off()
+    axes.set_xlim(-0.5, width - 0.5)
+    axes.set_ylim(height - 0.5, -0.5)
+    return figure, axes

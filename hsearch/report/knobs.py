@@ -129,7 +129,7 @@ def _draw_scales(axes: Axes, scales: list[KnobAxis]) -> None:
             )
         axes.text(x, 1.04, two_lines(scale.name), ha="center", va="bottom", size=9, color=INK)
     axes.text(-0.3, _ABSENT, "not used", ha="right", va="center", size=8, color=GREY)
-    axes.axhline(_ABSENT, color=FAINT, linewidth=0.8, zorder=0)
+    axes.plot([-0.25, len(scales) - 1], [_ABSENT] * 2, color=FAINT, linewidth=0.8, zorder=0)
     axes.set_xlim(-0.6, len(scales) - 0.8)
     axes.set_ylim(_ABSENT - 0.05, 1.16)
     axes.set_axis_off()
