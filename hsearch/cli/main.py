@@ -26,6 +26,7 @@ VERBS = {
     "studies": "List the studies, or show one with its best knobs and all trials.",
     "train": "Train one method on one fold; the same command again resumes it.",
     "evaluate": "Score trained networks, or embeddings from a file.",
+    "look": "Draw pictures of a study or of a trained network.",
 }
 
 # Troubles of the machine or of a path that was given, not of the program: no permission, no space,

@@ -48,36 +48,35 @@ def unit_proxies(levels: Sequence[Tensor], parents: Sequence[Tensor] = ()) -> Pr
 
 @torch.no_grad()
 def ball_tree(leaves: Tensor, ancestors: Tensor, curvature: float) -> ProxyView:
-    """Returns leaves and ancestors in the ball, each below the nearest ancestor further inside.
+    """Returns leaves and the ancestors above them, as HIER chooses a common ancestor of two.
 
-    Ancestors that no leaf is below are left out; without leaves all are kept.
+    The ancestor of two points is the one whose larger distance to them is the least. Every point is
+    put below that of itself and its nearest neighbour, first the leaves, then the ancestors that
+    these have, and so on until one is left. An ancestor is used in one round alone. Ancestors above
+    no leaf are left out; without leaves, all are there and above nothing.
 
     Args:
         leaves: (C, D) points of the ball, one per class; C may be 0.
         ancestors: (A, D) points of the ball.
         curvature: Of the ball, > 0.
     """
+    count = len(leaves)
     points = torch.cat([leaves, ancestors]).detach().float().cpu()
-    norms = points.norm(dim=1)
-    distances = poincare_distances(points, points[len(leaves) :], curvature)
-    inside = norms[len(leaves) :] < norms[:, None]
-    distances = distances.masked_fill(~inside, torch.inf)
-    parents = distances.argmin(dim=1) + len(leaves)
-    parents[~inside.any(dim=1)] = NO_PARENT
-    used = _ancestry(parents, len(leaves)) if len(leaves) else torch.ones(len(points)).bool()
+    distances = poincare_distances(points, points, curvature)
+    parents = torch.full((len(points),), NO_PARENT)
+    free = torch.arange(len(points)) >= count
+    current = torch.arange(count)
+    while len(current) > 1 and free.any():
+        among = distances[current][:, current].fill_diagonal_(torch.inf)
+        mates = current[among.argmin(dim=1)]
+        farther = torch.maximum(distances[current], distances[mates])
+        parents[current] = farther.masked_fill(~free, torch.inf).argmin(dim=1)
+        chosen = torch.zeros_like(free)
+        chosen[parents[current]] = True
+        free &= ~chosen
+        current = chosen.nonzero().squeeze(1)
+    used = ~free if count else free
     numbers = torch.cat([used.cumsum(0) - 1, torch.tensor([NO_PARENT])])  # the last serves -1
     classes = torch.full((len(points),), NO_CLASS)
-    classes[: len(leaves)] = torch.arange(len(leaves))
+    classes[:count] = torch.arange(count)
     return ProxyView(points[used], classes[used], numbers[parents][used])
-
-
-def _ancestry(parents: Tensor, num_leaves: int) -> Tensor:
-    """Returns (P,): whether a point is a leaf or above one."""
-    used = torch.arange(len(parents)) < num_leaves
-    above = parents.tolist()
-    for leaf in range(num_leaves):
-        ancestor = above[leaf]
-        while ancestor != NO_PARENT and not used[ancestor]:
-            used[ancestor] = True
-            ancestor = above[ancestor]
-    return used

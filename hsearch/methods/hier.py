@@ -219,11 +219,10 @@ class Loss(Method):
         return self.metric_weight * metric + self.hier_weight * self._tree_loss(embeddings, classes)
 
     def proxy_view(self) -> ProxyView:
-        """Returns the tree of the LCAs that are above any class, with the proxies of the classes.
+        """Returns the proxies of the classes and the LCAs above them, see `ball_tree`.
 
-        HIER names no parent: ancestors are nearer to the centre than what is below them, so the
-        parent is the nearest LCA that lies further inside. Proxies of proxy_anchor have a direction
-        alone and are drawn where the longest embeddings end; other metrics have none.
+        Proxies of proxy_anchor have a direction alone and are drawn where the longest embeddings
+        end; other metrics have none, and their LCAs stand without a tree.
         """
         leaves = self.lcas[:0]
         if self.metric == "proxy_anchor":

@@ -88,7 +88,7 @@ def _draw_row(
             ((name, INK), (look.store.ids[store_row].rpartition("/")[2], GREY))
         ):
             y = top + TILE + 8 + 11 * line
-            axes.text(left, y, shortened(text, 19), size=6, color=ink, va="center")
+            axes.text(left, y, shortened(text, 17), size=6.5, color=ink, va="center")
 
 
 def thumbnail(image: torch.Tensor, size: int) -> Pixels:
@@ -108,7 +108,15 @@ def thumbnail(image: torch.Tensor, size: int) -> Pixels:
 
 
 def _write_head(axes: Axes, look: Look, num_levels: int) -> None:
-    axes.text(MARGIN, 26, f"What {look.title} find", size=13, weight="bold", color=INK, va="center")
+    axes.text(
+        MARGIN,
+        26,
+        f"{look.title}: what queries find",
+        size=13,
+        weight="bold",
+        color=INK,
+        va="center",
+    )
     explained = [(QUERY, "query"), (RIGHT, f"right: same {look.levels[-1]}")]
     if num_levels > 1:
         explained.append((NEAR, f"same {look.levels[0]}, other {look.levels[-1]}"))

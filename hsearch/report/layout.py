@@ -11,34 +11,45 @@ from hsearch.evaluation.tangent import tangent_vectors
 from hsearch.geometry import Geometry, poincare_distances
 
 Floats = NDArray[np.float64]
+Points = NDArray[np.float32]
+
+HINT = "for a t-SNE map: pip install 'hsearch[maps]'"
 
 _PERPLEXITY = 30.0
-_FEWEST_POINTS = 12
+_FEWEST_IMAGES = 12
+_NEAREST = 10  # images amid which a proxy is drawn
 _START_SPREAD = 1e-4  # of the first places, as is usual for t-SNE
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Places of points on a plane.
+    """Places on a plane.
 
     Attributes:
-        places: (N, 2).
+        images: (N, 2).
+        proxies: (P, 2).
         how: In words, how they were found.
     """
 
-    places: Floats
+    images: Floats
+    proxies: Floats
     how: str
 
 
-def lay_out(points: NDArray[np.float32], geometry: Geometry, curvature: float) -> Layout:
-    """Returns where to draw points so that what is near each other stays so; always the same.
+def lay_out(
+    images: Points, proxies: Points, *, geometry: Geometry = "sphere", curvature: float = 0.0
+) -> Layout:
+    """Returns where to draw images so that near ones stay near, and proxies among them.
 
-    t-SNE knows their distances alone: euclidean ones of unit vectors, or those of the Poincare
-    ball. The principal components are those of the vectors, in the ball of the tangent vectors at
-    its origin.
+    t-SNE knows the images' distances alone, euclidean ones of unit vectors or those of the Poincare
+    ball; a proxy then stands in the middle (the median) of its nearest images. Laid out with them,
+    proxies would be an island of their own: they are nearer to each other than to any image. The
+    principal components are those of the images' vectors, in the ball of their tangent vectors at
+    its origin, and proxies are projected on them. The same points give the same places.
 
     Args:
-        points: (N, D) in the geometry, a few thousand at most.
+        images: (N, D) in the geometry, N a few thousand at most.
+        proxies: (P, D) in the geometry; P may be 0.
         geometry: `sphere` or `poincare`.
         curvature: Of the ball.
 
@@ -47,45 +58,47 @@ def lay_out(points: NDArray[np.float32], geometry: Geometry, curvature: float) -
         Policar, Strazar, Zupan, openTSNE: A Modular Python Library for t-SNE Dimensionality
         Reduction and Embedding, JSS 2024.
     """
-    vectors = tangent_vectors(points, geometry=geometry, curvature=curvature)
-    components = _principal(vectors)
-    space = "tangent space of the Poincare ball" if geometry == "poincare" else "unit vectors"
-    if len(points) < _FEWEST_POINTS:
-        return Layout(components, f"principal components ({space})")
-    if importlib.util.find_spec("openTSNE") is None:
-        hint = "`pip install 'hsearch[maps]'` gives a t-SNE map"
-        return Layout(components, f"principal components ({space}); {hint}")
+    vectors, proxy_vectors = (
+        tangent_vectors(points, geometry=geometry, curvature=curvature)
+        for points in (images, proxies)
+    )
+    components, projected = _principal(vectors, proxy_vectors)
+    if len(images) < _FEWEST_IMAGES or importlib.util.find_spec("openTSNE") is None:
+        space = "tangent vectors of the Poincare ball" if geometry == "poincare" else "unit vectors"
+        hint = "" if len(images) < _FEWEST_IMAGES else f"; {HINT}"
+        return Layout(components, projected, f"principal components of {space}{hint}")
     if geometry == "poincare":
-        exact = torch.from_numpy(np.asarray(points, dtype=np.float64))
-        distances = poincare_distances(exact, exact, curvature)
+        everything = torch.from_numpy(np.concatenate([images, proxies]).astype(np.float64))
+        both = poincare_distances(everything, everything[: len(images)], curvature)
     else:
-        distances = torch.cdist(vectors, vectors)
-    space = "distances of the Poincare ball" if geometry == "poincare" else "euclidean distances"
-    return Layout(_neighbourly(distances.numpy(), components), f"t-SNE ({space})")
+        both = torch.cdist(torch.cat([vectors, proxy_vectors]), vectors)
+    distances, of_proxies = both[: len(images)], both[len(images) :]
+    places = _neighbourly(distances.numpy(), components)
+    nearest = of_proxies.topk(_NEAREST, largest=False).indices.numpy()
+    space = "Poincare" if geometry == "poincare" else "euclidean"
+    return Layout(places, np.median(places[nearest], axis=1), f"t-SNE of {space} distances")
 
 
-def _principal(vectors: torch.Tensor) -> Floats:
-    """The first two principal components, with signs that do not depend on the machine."""
-    centred = vectors - vectors.mean(dim=0)
-    _, _, directions = torch.linalg.svd(centred, full_matrices=False)
+def _principal(vectors: torch.Tensor, others: torch.Tensor) -> tuple[Floats, Floats]:
+    """Both on the first two principal components, whose signs do not depend on the machine."""
+    mean = vectors.mean(dim=0)
+    _, _, directions = torch.linalg.svd(vectors - mean, full_matrices=False)
     kept = directions[:2]
-    largest = kept.gather(1, kept.abs().argmax(dim=1, keepdim=True))
-    places = np.zeros((len(vectors), 2))
-    places[:, : len(kept)] = (centred @ (kept * largest.sign()).T).numpy()
-    return places
+    kept = kept * kept.gather(1, kept.abs().argmax(dim=1, keepdim=True)).sign()
+    ours, theirs = ((points - mean) @ kept.T for points in (vectors, others))
+    return ours.numpy(), theirs.numpy()
 
 
 def _neighbourly(distances: Floats, start: Floats) -> Floats:
     from openTSNE import TSNE
 
-    np.fill_diagonal(distances, 0.0)
     symmetric = (distances + distances.T) / 2
-    spread = start.std(axis=0).max()
+    np.fill_diagonal(symmetric, 0.0)
     fit = TSNE(
         perplexity=min(_PERPLEXITY, (len(distances) - 1) / 3),
         metric="precomputed",
-        initialization=start / max(spread, 1e-12) * _START_SPREAD,
+        initialization=start / start.std() * _START_SPREAD,
         random_state=0,
         n_jobs=torch.get_num_threads(),
     )
-    return np.asarray(fit.fit(symmetric), dtype=np.float64)
+    return np.array(fit.fit(symmetric), dtype=np.float64)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hsearch.methods import ProxyView
 from hsearch.report.canvas import GREY, INK, MANY, new_figure, shortened
-from hsearch.report.layout import Layout, lay_out
+from hsearch.report.layout import lay_out
 from hsearch.report.looking import Look, Seen
 from hsearch.seeds import rng_for
 from hsearch.words import plural
@@ -58,26 +58,21 @@ def choose_images(look: Look) -> IntArray:
 
 
 def map_network(look: Look, seen: Seen, images: IntArray) -> Mapped:
-    """Lays out a sample of the images and the proxies together."""
+    """Lays out a sample of the images, and the proxies among them."""
     embedded = seen.embedded
-    proxies = _some_proxies(seen.proxies, look.job.seed)
     points = embedded.embeddings[images].astype(np.float32)
-    classes = parents = np.zeros(0, dtype=np.int64)
-    if proxies is not None:
-        points = np.concatenate([points, proxies.points.numpy()])
-        own, parents = proxies.classes.numpy(), proxies.parents.numpy()
-        classes = np.where(own >= 0, look.train_classes[own], -1)
-    layout: Layout = lay_out(points, embedded.geometry, embedded.curvature)
-    shown = len(images)
-    return Mapped(layout.places[:shown], layout.places[shown:], classes, parents, layout.how)
+    proxies, classes, parents = _proxy_arrays(look, seen.proxies, points.shape[1])
+    layout = lay_out(points, proxies, geometry=embedded.geometry, curvature=embedded.curvature)
+    return Mapped(layout.images, layout.proxies, classes, parents, layout.how)
 
 
 def draw_map(look: Look, images: IntArray, maps: tuple[Mapped, Mapped], level: int) -> Figure:
     """Draws the maps before and after training, coloured by the labels of one level."""
     labels = look.after.embedded.labels[images, level]
     ids, counts = np.unique(labels, return_counts=True)
-    frequent = ids[np.argsort(-counts, kind="stable")][: len(MANY)]
-    colours = {int(label): MANY[i] for i, label in enumerate(np.sort(frequent))}
+    frequent = ids[np.argsort(-counts, kind="stable")][: len(MANY)].tolist()
+    shown = sorted(frequent, key=lambda label: look.names(level)[label])
+    colours = dict(zip(shown, MANY, strict=False))
     after = maps[1]
     height = max(5.6, 1.4 + 0.21 * (len(colours) + 6))
     title = f"{look.title}: coloured by {look.levels[level]}"
@@ -93,7 +88,7 @@ def draw_map(look: Look, images: IntArray, maps: tuple[Mapped, Mapped], level: i
         panel.set_aspect("equal", adjustable="datalim")
         for spine in panel.spines.values():
             spine.set_color(_OTHERS)
-    names = {colours[label]: look.names(level)[label] for label in colours}
+    names = {colours[label]: look.names(level)[label] for label in shown}
     _add_legend(figure, names, len(ids) - len(colours), after)
     return figure
 
@@ -112,14 +107,14 @@ def _draw_proxies(
     if not len(mapped.proxies):
         return
     lines = [mapped.proxies[edge] for edge in mapped.edges]
-    axes.add_collection(LineCollection(lines, colors=GREY, linewidths=0.7, alpha=0.7, zorder=2))
+    axes.add_collection(LineCollection(lines, colors=GREY, linewidths=0.6, alpha=0.35, zorder=0.5))
     of_class = mapped.classes >= 0
     paths = look.store.hierarchy.paths
     fills = [colours.get(int(paths[label, level]), "white") for label in mapped.classes[of_class]]
     x, y = mapped.proxies[of_class].T
     axes.scatter(x, y, s=26, marker="D", c=fills, edgecolors=INK, linewidths=0.8, zorder=3)
     x, y = mapped.proxies[~of_class].T
-    axes.scatter(x, y, s=60, marker="s", c="white", edgecolors=INK, linewidths=1.4, zorder=4)
+    axes.scatter(x, y, s=22, marker="s", c="white", edgecolors=INK, linewidths=0.9, zorder=2)
 
 
 def _add_legend(figure: Figure, names: dict[str, str], more: int, mapped: Mapped) -> None:
@@ -148,14 +143,18 @@ def _add_legend(figure: Figure, names: dict[str, str], more: int, mapped: Mapped
     )
 
 
-def _some_proxies(view: ProxyView | None, seed: int) -> ProxyView | None:
-    """All proxies, or a sample in which those of no class come first."""
-    if view is None or len(view.points) <= MOST_PROXIES:
-        return view
-    chance = rng_for(seed, "proxies").permutation(len(view.points))
-    order = np.lexsort((chance, (view.classes >= 0).numpy()))
-    kept = np.sort(order[:MOST_PROXIES])
-    numbers = np.full(len(view.points) + 1, -1)  # the last entry serves the parent -1
+def _proxy_arrays(
+    look: Look, view: ProxyView | None, dim: int
+) -> tuple[NDArray[np.float32], IntArray, IntArray]:
+    """Points, classes and parents of all proxies, or of a sample; those of no class come first."""
+    if view is None:
+        return np.zeros((0, dim), np.float32), np.zeros(0, np.int64), np.zeros(0, np.int64)
+    points, parents = view.points.numpy(), view.parents.numpy()
+    classes = np.where(view.classes >= 0, look.train_classes[view.classes], -1)
+    if len(points) <= MOST_PROXIES:
+        return points, classes, parents
+    chance = rng_for(look.job.seed, "proxies").permutation(len(points))
+    kept = np.sort(np.lexsort((chance, classes >= 0))[:MOST_PROXIES])
+    numbers = np.full(len(points) + 1, -1)  # the last entry serves the parent -1
     numbers[kept] = np.arange(len(kept))
-    parents = view.parents.new_tensor(numbers[view.parents.numpy()[kept]])
-    return ProxyView(view.points[kept], view.classes[kept], parents)
+    return points[kept], classes[kept], numbers[parents[kept]]

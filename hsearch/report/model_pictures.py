@@ -11,6 +11,7 @@ from hsearch.report.gallery import draw_gallery
 from hsearch.report.levels import draw_levels
 from hsearch.report.looking import Look, LookPart, look_at
 from hsearch.report.maps import choose_images, draw_map, map_network
+from hsearch.report.tree import draw_tree, has_tree
 from hsearch.report.violations import draw_violations
 
 
@@ -26,7 +27,8 @@ def write_model_pictures(
         progress: Told what goes on, how much of it is done, and of how much.
 
     Returns:
-        The files that were written. Data with one level have no violations and no confusion.
+        The files that were written. Data with one level have no violations and no confusion, and
+        only a method that learns who is above whom has a tree.
     """
     look = look_at(run, part, progress)
     progress("scoring", 0, 2)
@@ -41,6 +43,8 @@ def write_model_pictures(
     if len(look.levels) > 1:
         written.append(save(draw_violations(look, before, after), folder / "violations.png"))
         written.append(save(draw_confusion(look), folder / "confusion.png"))
+    if has_tree(look):
+        written.append(save(draw_tree(look), folder / "tree.png"))
     return written + _write_maps(look, folder, progress)
 
 

@@ -113,25 +113,29 @@ def _draw_ranks(axes: Axes, order: Order, levels: tuple[str, ...]) -> None:
     axes.set_ylim(0, None)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-    axes.legend(frameon=False, fontsize=8.5, labelcolor=INK, title="in common with the query")
+    title = "in common with the query"
+    axes.legend(frameon=False, fontsize=8.5, labelcolor=INK, title=title, title_fontsize=8.5)
 
 
 def _draw_broken(axes: Axes, orders: list[Order], levels: tuple[str, ...]) -> None:
     pairs = [tuple(pair) for pair in np.argwhere(~np.isnan(orders[1].broken))]
     names = [f"{kind_words(i, levels)}\nbefore {kind_words(j, levels)}" for i, j in pairs]
     places = np.arange(len(pairs))
+    paper = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
     for shift, order, colour, label in (
         (-0.2, orders[0], _UNTRAINED, "untrained"),
         (0.2, orders[1], BLUE, "trained"),
     ):
         values = [float(order.broken[pair]) for pair in pairs]
         bars = axes.barh(places + shift, values, 0.38, color=colour, label=label)
-        axes.bar_label(bars, [f"{value:.1%}" for value in values], size=8, color=INK, padding=3)
+        axes.bar_label(
+            bars, [f"{value:.1%}" for value in values], size=8, color=INK, padding=3, bbox=paper
+        )
     axes.set_yticks(places, names)
     axes.invert_yaxis()
-    axes.set_xlim(0, 0.62)
+    axes.set_xlim(0, 0.78)
     tidy(axes, x="share of pairs in this wrong order; 50 % is chance", grid="x")
-    axes.axvline(0.5, color=INK, linewidth=1, linestyle=":")
+    axes.axvline(0.5, color=INK, linewidth=1, linestyle=":", zorder=0.5)
     axes.set_title("who comes before whom", loc="left", size=9.5, color=INK)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     axes.tick_params(axis="y", length=0)
