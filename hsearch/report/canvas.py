@@ -7,10 +7,12 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
 
 from hsearch.files import write_whole
 
@@ -22,6 +24,12 @@ MANY = (
     *("#4d4d4d", "#fb9a99", "#8dd3c7", "#bc80bd"),
 )
 """Colours of labels, those that are most easily told apart first."""
+
+OTHERS = "#c8c8c8"
+"""The colour of all labels beyond those."""
+
+UNTRAINED = "#a9bcc9"
+"""The colour of a network before training."""
 
 DPI = 120
 _TITLE, _TEXT, _SMALL = 13, 9.5, 8.5
@@ -72,6 +80,18 @@ def legend_above(axes: Axes, columns: int) -> None:
         handletextpad=0.4,
         columnspacing=1.4,
     )
+
+
+def label_colours(labels: NDArray[np.int64], names: Sequence[str]) -> dict[int, str]:
+    """Returns a colour for each of the most frequent labels, in the order of their names.
+
+    Args:
+        labels: (N,) labels of what is drawn.
+        names: Of all labels.
+    """
+    ids, counts = np.unique(labels, return_counts=True)
+    frequent = ids[np.argsort(-counts, kind="stable")][: len(MANY)].tolist()
+    return dict(zip(sorted(frequent, key=lambda label: names[label]), MANY, strict=False))
 
 
 def save(figure: Figure, path: Path) -> Path:

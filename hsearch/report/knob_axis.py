@@ -13,6 +13,7 @@ from hsearch.spec import KnobValue
 from hsearch.words import typed
 
 _FEWEST_TICKS = 3
+_ROUND = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10])
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class KnobAxis:
         if self.low == self.high:
             return [self.low]
         if not self.log:
-            return _inside(MaxNLocator(5).tick_values(self.low, self.high), self.low, self.high)
+            return _inside(_ROUND.tick_values(self.low, self.high), self.low, self.high)
         first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
         for leads in ((1,), (1, 3), (1, 2, 5), range(1, 10)):
             numbers = [lead * 10.0**power for power in range(first, last + 1) for lead in leads]

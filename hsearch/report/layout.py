@@ -58,35 +58,36 @@ def lay_out(
         Policar, Strazar, Zupan, openTSNE: A Modular Python Library for t-SNE Dimensionality
         Reduction and Embedding, JSS 2024.
     """
-    vectors, proxy_vectors = (
-        tangent_vectors(points, geometry=geometry, curvature=curvature)
-        for points in (images, proxies)
-    )
-    components, projected = _principal(vectors, proxy_vectors)
-    if len(images) < _FEWEST_IMAGES or importlib.util.find_spec("openTSNE") is None:
+    count, points = len(images), np.concatenate([images, proxies])
+    tangent = tangent_vectors(points, geometry=geometry, curvature=curvature)
+    components = _principal(tangent, count)
+    if count < _FEWEST_IMAGES or importlib.util.find_spec("openTSNE") is None:
         space = "tangent vectors of the Poincare ball" if geometry == "poincare" else "unit vectors"
-        hint = "" if len(images) < _FEWEST_IMAGES else f"; {HINT}"
-        return Layout(components, projected, f"principal components of {space}{hint}")
+        hint = "" if count < _FEWEST_IMAGES else f"; {HINT}"
+        how = f"principal components of {space}{hint}"
+        return Layout(components[:count], components[count:], how)
     if geometry == "poincare":
-        everything = torch.from_numpy(np.concatenate([images, proxies]).astype(np.float64))
-        both = poincare_distances(everything, everything[: len(images)], curvature)
+        exact = torch.from_numpy(points.astype(np.float64))
+        distances = poincare_distances(exact, exact[:count], curvature)
     else:
-        both = torch.cdist(torch.cat([vectors, proxy_vectors]), vectors)
-    distances, of_proxies = both[: len(images)], both[len(images) :]
-    places = _neighbourly(distances.numpy(), components)
-    nearest = of_proxies.topk(_NEAREST, largest=False).indices.numpy()
+        distances = torch.cdist(tangent, tangent[:count])
+    places = _neighbourly(distances[:count].numpy(), components[:count])
+    nearest = distances[count:].topk(_NEAREST, largest=False).indices.numpy()
     space = "Poincare" if geometry == "poincare" else "euclidean"
     return Layout(places, np.median(places[nearest], axis=1), f"t-SNE of {space} distances")
 
 
-def _principal(vectors: torch.Tensor, others: torch.Tensor) -> tuple[Floats, Floats]:
-    """Both on the first two principal components, whose signs do not depend on the machine."""
-    mean = vectors.mean(dim=0)
-    _, _, directions = torch.linalg.svd(vectors - mean, full_matrices=False)
+def _principal(vectors: torch.Tensor, count: int) -> Floats:
+    """All vectors on the first two principal components of the first `count` of them.
+
+    The signs of the components do not depend on the machine.
+    """
+    centred = vectors - vectors[:count].mean(dim=0)
+    _, _, directions = torch.linalg.svd(centred[:count], full_matrices=False)
     kept = directions[:2]
     kept = kept * kept.gather(1, kept.abs().argmax(dim=1, keepdim=True)).sign()
-    ours, theirs = ((points - mean) @ kept.T for points in (vectors, others))
-    return ours.numpy(), theirs.numpy()
+    places: Floats = (centred @ kept.T).numpy()
+    return places
 
 
 def _neighbourly(distances: Floats, start: Floats) -> Floats:

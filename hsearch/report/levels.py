@@ -4,13 +4,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hsearch.report.canvas import BLUE, INK, new_figure, tidy
+from hsearch.report.canvas import BLUE, INK, UNTRAINED, new_figure, tidy
 from hsearch.results import Metrics, level_prefix
 from hsearch.words import metric_title
 
 _OF_LEVELS = ("map_at_r", "r_precision", "precision_at_1", "ap")
 _OVERALL = ("h_ap", "h_asi", "h_ndcg")
-_UNTRAINED = "#a9bcc9"
 
 
 def draw_levels(title: str, levels: tuple[str, ...], before: Metrics, after: Metrics) -> Figure:
@@ -54,7 +53,7 @@ def draw_levels(title: str, levels: tuple[str, ...], before: Metrics, after: Met
 def _draw_pairs(axes: Axes, before: list[float], after: list[float]) -> None:
     places = np.arange(len(before))
     for shift, values, colour, label in (
-        (-0.2, before, _UNTRAINED, "untrained"),
+        (-0.2, before, UNTRAINED, "untrained"),
         (0.2, after, BLUE, "trained"),
     ):
         bars = axes.bar(places + shift, values, 0.38, color=colour, label=label)

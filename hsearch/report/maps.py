@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from hsearch.methods import ProxyView
-from hsearch.report.canvas import GREY, INK, MANY, new_figure, shortened
+from hsearch.report.canvas import GREY, INK, OTHERS, label_colours, new_figure, shortened
 from hsearch.report.layout import lay_out
 from hsearch.report.looking import Look, Seen
 from hsearch.seeds import rng_for
@@ -18,7 +18,6 @@ from hsearch.words import plural
 
 MOST_IMAGES = 3000
 MOST_PROXIES = 1000
-_OTHERS = "#c8c8c8"
 
 IntArray = NDArray[np.int64]
 
@@ -69,10 +68,7 @@ def map_network(look: Look, seen: Seen, images: IntArray) -> Mapped:
 def draw_map(look: Look, images: IntArray, maps: tuple[Mapped, Mapped], level: int) -> Figure:
     """Draws the maps before and after training, coloured by the labels of one level."""
     labels = look.after.embedded.labels[images, level]
-    ids, counts = np.unique(labels, return_counts=True)
-    frequent = ids[np.argsort(-counts, kind="stable")][: len(MANY)].tolist()
-    shown = sorted(frequent, key=lambda label: look.names(level)[label])
-    colours = dict(zip(shown, MANY, strict=False))
+    colours = label_colours(labels, look.names(level))
     after = maps[1]
     height = max(5.6, 1.4 + 0.21 * (len(colours) + 6))
     title = f"{look.title}: coloured by {look.levels[level]}"
@@ -87,15 +83,15 @@ def draw_map(look: Look, images: IntArray, maps: tuple[Mapped, Mapped], level: i
         panel.set_yticks([])
         panel.set_aspect("equal", adjustable="datalim")
         for spine in panel.spines.values():
-            spine.set_color(_OTHERS)
-    names = {colours[label]: look.names(level)[label] for label in shown}
-    _add_legend(figure, names, len(ids) - len(colours), after)
+            spine.set_color(OTHERS)
+    names = {colours[label]: look.names(level)[label] for label in colours}
+    _add_legend(figure, names, len(np.unique(labels)) - len(colours), after)
     return figure
 
 
 def _draw_images(axes: Axes, mapped: Mapped, labels: IntArray, colours: dict[int, str]) -> None:
-    inks = [colours.get(int(label), _OTHERS) for label in labels]
-    order = np.argsort([ink != _OTHERS for ink in inks], kind="stable")
+    inks = [colours.get(int(label), OTHERS) for label in labels]
+    order = np.argsort([ink != OTHERS for ink in inks], kind="stable")
     x, y = mapped.images[order].T
     size = float(np.clip(14000 / len(labels), 5, 26))
     axes.scatter(x, y, s=size, c=[inks[i] for i in order], linewidths=0, alpha=0.75, zorder=1)
@@ -124,7 +120,7 @@ def _add_legend(figure: Figure, names: dict[str, str], more: int, mapped: Mapped
         for colour, name in names.items()
     ]
     if more > 0:
-        handles.append(Line2D([], [], color=_OTHERS, label=f"{more} more labels", **dot))  # type: ignore[arg-type]
+        handles.append(Line2D([], [], color=OTHERS, label=f"{more} more labels", **dot))  # type: ignore[arg-type]
     for marker, there, words in (
         ("D", (mapped.classes >= 0).any(), "proxy of a training class"),
         ("s", (mapped.classes < 0).any(), "proxy above others"),

@@ -9,12 +9,11 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from hsearch.methods import ProxyView
-from hsearch.report.canvas import GREY, INK, MANY, new_figure, shortened
+from hsearch.report.canvas import GREY, INK, OTHERS, label_colours, new_figure, shortened
 from hsearch.report.looking import Look
 from hsearch.seeds import rng_for
 
 MOST_LEAVES = 120
-_OTHERS = "#c8c8c8"
 
 IntArray = NDArray[np.int64]
 
@@ -110,7 +109,8 @@ def draw_tree(look: Look) -> Figure:
         subtitle += f"; same {look.levels[0]} in {alike:.0%} of the pairs under one parent"
         subtitle += f", by chance in {chance:.0%}"
     title = f"{look.job.method.name} on {look.job.data_name}: the hierarchy of its proxies"
-    figure = new_figure(10, 1.2 + 0.155 * len(drawn), title, subtitle)
+    width = 6.8 + 0.5 * min(7, max(tree.heights.values()))
+    figure = new_figure(width, 1.2 + 0.155 * len(drawn), title, subtitle)
     axes = figure.add_subplot()
     _draw_branches(axes, tree)
     _draw_leaves(axes, look, tree, view)
@@ -134,8 +134,10 @@ def _draw_branches(axes: Axes, tree: Tree) -> None:
             x = -tree.heights[root]
             axes.plot([x - 0.05 * top, x], [places[root]] * 2, color=GREY, linewidth=0.9)
     nodes = list(tree.children)
-    at = np.array([(-tree.heights[node], places[node]) for node in nodes])
-    axes.scatter(*at.T, s=18, marker="s", c="white", edgecolors=INK, linewidths=0.9, zorder=3)
+    across, down = np.array([(-tree.heights[node], places[node]) for node in nodes]).T
+    axes.scatter(
+        across, down, s=18, marker="s", c="white", edgecolors=INK, linewidths=0.9, zorder=3
+    )
     axes.set_xlim(-1.12 * top, 0.38 * top)
 
 
@@ -143,12 +145,9 @@ def _draw_leaves(axes: Axes, look: Look, tree: Tree, view: ProxyView) -> None:
     hierarchy = look.store.hierarchy
     classes = look.train_classes[view.classes.numpy()[tree.leaves]]
     coarse = hierarchy.paths[classes, 0]
-    ids, counts = np.unique(coarse, return_counts=True)
-    frequent = ids[np.argsort(-counts, kind="stable")][: len(MANY)].tolist()
-    named = sorted(frequent, key=lambda label: look.names(0)[label])
-    colours = dict(zip(named, MANY, strict=False)) if len(look.levels) > 1 else {}
+    colours = label_colours(coarse, look.names(0)) if len(look.levels) > 1 else {}
     rows = np.arange(len(tree.leaves))
-    inks = [colours.get(int(label), _OTHERS) for label in coarse]
+    inks = [colours.get(int(label), OTHERS) for label in coarse]
     axes.scatter(np.zeros(len(rows)), rows, s=26, marker="D", c=inks, linewidths=0, zorder=3)
     room = 0.02 * max(tree.heights.values())
     for row, label in enumerate(classes):

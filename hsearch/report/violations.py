@@ -10,14 +10,13 @@ from numpy.typing import NDArray
 from hsearch.evaluation.neighbors import neighbor_blocks
 from hsearch.evaluation.scoring import Embedded
 from hsearch.evaluation.task import RetrievalTask
-from hsearch.report.canvas import BLUE, INK, MANY, new_figure, tidy
+from hsearch.report.canvas import BLUE, INK, MANY, UNTRAINED, new_figure, tidy
 from hsearch.report.looking import Look
 from hsearch.results import Metrics
 from hsearch.seeds import rng_for
 
 MOST_QUERIES = 300
 _BINS = 20
-_UNTRAINED = "#a9bcc9"
 
 Floats = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -123,7 +122,7 @@ def _draw_broken(axes: Axes, orders: list[Order], levels: tuple[str, ...]) -> No
     places = np.arange(len(pairs))
     paper = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
     for shift, order, colour, label in (
-        (-0.2, orders[0], _UNTRAINED, "untrained"),
+        (-0.2, orders[0], UNTRAINED, "untrained"),
         (0.2, orders[1], BLUE, "trained"),
     ):
         values = [float(order.broken[pair]) for pair in pairs]

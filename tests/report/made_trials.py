@@ -1,7 +1,7 @@
 """Records of a made-up study whose scores follow from one knob, in every state a trial can end."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -27,7 +27,7 @@ HOUR = 3600.0
 def made_trial(
     number: int,
     state: TrialState,
-    scores: Sequence[float],
+    scores: Iterable[float],
     knobs: dict[str, KnobValue] | None = None,
     *,
     hours: float = 0.5,
