@@ -33,7 +33,7 @@ _JITTER = 0.09
 
 def draw_importances(record: StudyRecord, shares: Mapping[str, float]) -> Figure:
     """Draws a bar for the share of every knob; `shares` as `knob_importances` gives them."""
-    subtitle = "share in what sets the best tenth of the trials apart (PED-ANOVA)"
+    subtitle = "share in what sets the best trials apart (PED-ANOVA)"
     figure = new_figure(
         8, 1.5 + 0.36 * len(shares), f"Knobs that mattered in {record.name}", subtitle
     )

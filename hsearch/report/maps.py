@@ -110,7 +110,9 @@ def _draw_proxies(
     x, y = mapped.proxies[of_class].T
     axes.scatter(x, y, s=26, marker="D", c=fills, edgecolors=INK, linewidths=0.8, zorder=3)
     x, y = mapped.proxies[~of_class].T
-    axes.scatter(x, y, s=22, marker="s", c="white", edgecolors=INK, linewidths=0.9, zorder=2)
+    axes.scatter(
+        x, y, s=34, marker="s", facecolors="none", edgecolors=INK, linewidths=1.0, zorder=4
+    )
 
 
 def _add_legend(figure: Figure, names: dict[str, str], more: int, mapped: Mapped) -> None:

@@ -70,9 +70,12 @@ def grow_tree(parents: IntArray, leaves: IntArray) -> Tree:
 
 
 def has_tree(look: Look) -> bool:
-    """Whether the method of a run learns who is above whom."""
+    """Whether the method of a run puts several training classes below the same proxy."""
     view = look.after.proxies
-    return view is not None and bool((view.parents >= 0).any() and (view.classes >= 0).any())
+    if view is None:
+        return False
+    above = view.parents[view.classes >= 0].tolist()
+    return -1 not in above and 0 < len(set(above)) < len(above)
 
 
 def siblings_alike(parents: IntArray, labels: IntArray) -> tuple[float, float]:
