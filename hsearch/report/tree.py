@@ -136,12 +136,12 @@ def _draw_branches(axes: Axes, tree: Tree) -> None:
         if root in tree.children:
             x = -tree.heights[root]
             axes.plot([x - 0.05 * top, x], [places[root]] * 2, color=GREY, linewidth=0.9)
-    nodes = list(tree.children)
-    across, down = np.array([(-tree.heights[node], places[node]) for node in nodes]).T
+    across = [float(-tree.heights[node]) for node in tree.children]
+    down = [places[node] for node in tree.children]
     axes.scatter(
         across, down, s=18, marker="s", c="white", edgecolors=INK, linewidths=0.9, zorder=3
     )
-    axes.set_xlim(-1.12 * top, 0.38 * top)
+    axes.set_xlim(-1.12 * top - 0.1, 0.38 * top + 0.1)
 
 
 def _draw_leaves(axes: Axes, look: Look, tree: Tree, view: ProxyView) -> None:
