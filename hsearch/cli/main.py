@@ -29,6 +29,7 @@ VERBS = {
     "train": "Train one method on one fold; the same command again resumes it.",
     "evaluate": "Score trained networks, or embeddings from a file.",
     "ui": "Open MLflow's UI on this machine; Ctrl-C ends it.",
+    "look": "Draw pictures of a study or of a trained network.",
 }
 
 # Troubles of the machine or of a path that was given, not of the program: no permission, no space,

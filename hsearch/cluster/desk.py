@@ -14,6 +14,7 @@ from hsearch.search.diagnosis import diagnose
 from hsearch.search.record import StudyRecord, TrialRecord
 from hsearch.search.study import Study
 from hsearch.search.watch import Watch
+from hsearch.training.folder import fold_folder
 
 
 class Desk:
@@ -111,7 +112,7 @@ class Desk:
 
     def path(self, number: int, fold: int) -> Path:
         """Returns the run folder of a fold."""
-        return self.folder / _folder_name(number) / f"fold-{fold}"
+        return fold_folder(self.folder, number, fold)
 
     def _recorded(self, number: int, outcome: dict[str, Any]) -> TrialRecord:
         if "broken" in outcome:
@@ -132,12 +133,8 @@ class Desk:
         for trial in record.trials:
             broken_off = len(trial.folds) < NUM_FOLDS
             if trial.number not in kept and not (spare_broken_off and broken_off):
-                shutil.rmtree(self.folder / _folder_name(trial.number), ignore_errors=True)
+                shutil.rmtree(fold_folder(self.folder, trial.number, 0).parent, ignore_errors=True)
 
     def _tell(self, trial: TrialRecord) -> None:
         self.watch.trial(trial)
         self.wake()
-
-
-def _folder_name(number: int) -> str:
-    return f"trial-{number:04d}"

@@ -13,10 +13,12 @@ from hsearch.errors import ConfigError, did_you_mean
 from hsearch.hierarchy import Hierarchy
 from hsearch.methods._base import Method, Setting
 from hsearch.methods._knobs import Knob, KnobValue, knobs_of
+from hsearch.methods._proxies import ProxyView
 
 __all__ = [
     "Knob",
     "Method",
+    "ProxyView",
     "Setting",
     "available_methods",
     "check_knobs",

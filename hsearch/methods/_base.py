@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from hsearch.errors import ConfigError
 from hsearch.geometry import l2_normalise
 from hsearch.hierarchy import Hierarchy
+from hsearch.methods._proxies import ProxyView
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,10 @@ class Method(nn.Module):
             return {}
         (name,) = self.groups
         return {name: list(self.parameters())}
+
+    def proxy_view(self) -> ProxyView | None:
+        """Returns the method's proxies to be drawn, None if it has none; it changes nothing."""
+        return None
 
     def get_extra_state(self) -> Tensor:
         """Saves the generator with the parameters and buffers."""

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from hsearch.geometry import l2_normalise
 from hsearch.methods._base import Method, Setting
 from hsearch.methods._knobs import require_above, require_at_least
+from hsearch.methods._proxies import ProxyView, unit_proxies
 from hsearch.methods.normalized_softmax import uniform_proxies
 
 
@@ -92,3 +93,7 @@ class Loss(Method):
         return csl_loss(
             embeddings, labels, self.proxies, self.paths, scale=self.scale, margins=self.margins
         )
+
+    def proxy_view(self) -> ProxyView:
+        """Returns the proxies of the classes."""
+        return unit_proxies([self.proxies])

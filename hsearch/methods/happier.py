@@ -13,6 +13,7 @@ from hsearch.hierarchy import Relevance
 from hsearch.methods._ap import LowerStep, Ranks, UpperStep, ap_loss, heaviside, pair_levels
 from hsearch.methods._base import Method, Setting, require
 from hsearch.methods._knobs import require_above, require_at_least
+from hsearch.methods._proxies import ProxyView, unit_proxies
 from hsearch.methods.normalized_softmax import normalized_softmax_loss, uniform_proxies
 
 
@@ -173,3 +174,7 @@ class Loss(Method):
             embeddings, labels[:, -1], self.proxies, temperature=self.temperature
         )
         return (1.0 - self.clustering_weight) * ranking + self.clustering_weight * clustering
+
+    def proxy_view(self) -> ProxyView:
+        """Returns the proxies of the classes."""
+        return unit_proxies([self.proxies])

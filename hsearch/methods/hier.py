@@ -19,6 +19,7 @@ from hsearch.geometry import (
 )
 from hsearch.methods._base import Method, Setting
 from hsearch.methods._knobs import require_above, require_at_least
+from hsearch.methods._proxies import ProxyView, ball_tree
 from hsearch.methods.multi_similarity import multi_similarity_loss
 from hsearch.methods.proxy_anchor import Loss as ProxyAnchor
 from hsearch.methods.proxy_anchor import proxy_anchor_loss
@@ -216,6 +217,17 @@ class Loss(Method):
         classes = labels[:, -1]
         metric = self._metric_loss(embeddings, classes)
         return self.metric_weight * metric + self.hier_weight * self._tree_loss(embeddings, classes)
+
+    def proxy_view(self) -> ProxyView:
+        """Returns the proxies of the classes and the LCAs above them, see `ball_tree`.
+
+        Proxies of proxy_anchor have a direction alone and are drawn where the longest embeddings
+        end; other metrics have none, and their LCAs stand without a tree.
+        """
+        leaves = self.lcas[:0]
+        if self.metric == "proxy_anchor":
+            leaves = self.embed(l2_normalise(self.proxies) * self.radius)
+        return ball_tree(leaves, self.embed(self.lcas), self.curvature)
 
     def _metric_loss(self, embeddings: Tensor, classes: Tensor) -> Tensor:
         if self.metric == "proxy_anchor":

@@ -14,6 +14,7 @@ from hsearch.geometry import l2_normalise
 from hsearch.hierarchy import Hierarchy
 from hsearch.methods._base import Method, Setting, require
 from hsearch.methods._knobs import require_above, require_at_least
+from hsearch.methods._proxies import ProxyView, unit_proxies
 from hsearch.methods.proxy_anchor import Loss as ProxyAnchor
 from hsearch.methods.proxy_anchor import proxy_anchor_loss
 from hsearch.methods.proxy_nca import Loss as ProxyNCA
@@ -218,6 +219,10 @@ class Loss(Method):
                 coarse = cluster_means(l2_normalise(levels[-1]), self._parent(level), coarse)
             levels.append(coarse)
         return levels
+
+    def proxy_view(self) -> ProxyView:
+        """Returns the proxies of all levels, each below that of its cluster."""
+        return unit_proxies(self.level_proxies(), self.parents)
 
     def _cluster_first_time(self, sizes: Sequence[int]) -> None:
         points = l2_normalise(self.proxies.detach())

@@ -12,6 +12,7 @@ from hsearch.geometry import l2_normalise
 from hsearch.methods._base import Method, Setting
 from hsearch.methods._knobs import require_above
 from hsearch.methods._levels import Levels, labels_by_level, require_levels, sizes_by_level
+from hsearch.methods._proxies import ProxyView, unit_proxies
 
 
 def normalized_softmax_loss(
@@ -69,3 +70,7 @@ class Loss(Method):
                 embeddings, own, proxies, temperature=self.temperature
             )
         return total
+
+    def proxy_view(self) -> ProxyView:
+        """Returns the proxies of the chosen levels."""
+        return unit_proxies(list(self.proxies)[::-1])

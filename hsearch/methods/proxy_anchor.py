@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from hsearch.geometry import cosine_similarities
 from hsearch.methods._base import Method, Setting
 from hsearch.methods._knobs import require_above, require_at_least
+from hsearch.methods._proxies import ProxyView, unit_proxies
 
 
 def proxy_anchor_loss(
@@ -77,3 +78,7 @@ class Loss(Method):
         return proxy_anchor_loss(
             embeddings, labels[:, -1], self.proxies, scale=self.scale, margin=self.margin
         )
+
+    def proxy_view(self) -> ProxyView:
+        """Returns the proxies of the classes."""
+        return unit_proxies([self.proxies])

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from hsearch.geometry import l2_normalise
 from hsearch.methods._base import Method, Setting
 from hsearch.methods._knobs import require_above
+from hsearch.methods._proxies import ProxyView, unit_proxies
 
 
 def proxy_nca_loss(embeddings: Tensor, classes: Tensor, proxies: Tensor, *, scale: float) -> Tensor:
@@ -51,3 +52,7 @@ class Loss(Method):
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """Returns the scalar loss; only the last column of `labels`, the class, counts."""
         return proxy_nca_loss(embeddings, labels[:, -1], self.proxies, scale=self.scale)
+
+    def proxy_view(self) -> ProxyView:
+        """Returns the proxies of the classes."""
+        return unit_proxies([self.proxies])

@@ -14,6 +14,7 @@ from hsearch.geometry import cosine_similarities
 from hsearch.methods._base import Method, Setting, require
 from hsearch.methods._knobs import require_above
 from hsearch.methods._levels import Levels, labels_by_level, require_levels, sizes_by_level
+from hsearch.methods._proxies import ProxyView, unit_proxies
 from hsearch.methods.proxy_nca import proxy_nca_loss
 
 Denominator = Literal["all", "negatives"]
@@ -124,3 +125,7 @@ class Loss(Method):
                 smoothing=self.smoothing,
             )
         return total
+
+    def proxy_view(self) -> ProxyView:
+        """Returns the proxies of the chosen levels."""
+        return unit_proxies(list(self.proxies)[::-1])

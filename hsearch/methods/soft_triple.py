@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 import torch
@@ -11,6 +12,7 @@ from torch.nn import functional as F
 from hsearch.geometry import l2_normalise
 from hsearch.methods._base import Method, Setting
 from hsearch.methods._knobs import require_above, require_at_least
+from hsearch.methods._proxies import ProxyView, unit_proxies
 
 SMALLEST_SQUARE = 1e-5  # added to squared distances: the root has a gradient where centres agree
 
@@ -108,3 +110,8 @@ class Loss(Method):
             tau=self.tau,
             margin=self.margin,
         )
+
+    def proxy_view(self) -> ProxyView:
+        """Returns the centres of all classes."""
+        view = unit_proxies([self.proxies.flatten(0, 1)])
+        return replace(view, classes=view.classes // self.proxies.shape[1])

@@ -1,1 +1,1 @@
-"""What was found, told to people: leaderboards with their tests, and pages that stand alone."""
+"""What people look at: tables, pictures and pages of studies and trained networks."""

@@ -30,6 +30,10 @@ class StudySpec(Spec):
     sampler: Sampler = "tpe"
     race: bool = True
 
+    def is_log(self, knob: str) -> bool:
+        """Whether a knob with a range of numbers is drawn uniformly in its logarithm."""
+        return ", log" in self.space[knob].partition(";")[0]  # as str(Interval) says it
+
 
 class TrialRecord(Spec):
     """One set of knob values and what came of it.

@@ -18,6 +18,10 @@ from hsearch.spec import ImageSpec
 class Network(Protocol):
     """What turns images into embeddings: a training step, or features as they come."""
 
+    @property
+    def curvature(self) -> float:
+        """Of the ball that the embeddings lie in; 0 on the sphere."""
+
     def eval(self) -> object:
         """Sets evaluation mode."""
 

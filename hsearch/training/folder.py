@@ -116,6 +116,11 @@ def _lock(file: IO[str], patience: float) -> bool:
             return True
 
 
+def fold_folder(study: Path, trial: int, fold: int) -> Path:
+    """Returns where a search trains one fold of a trial, in the study's folder."""
+    return study / f"trial-{trial:04d}" / f"fold-{fold}"
+
+
 def read_job(path: Path) -> FoldJob:
     """Returns the job of a run's folder."""
     file = path / "job.json"

@@ -1,6 +1,7 @@
 """Scoring trained runs on their validation classes or on the test classes."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -13,8 +14,7 @@ from hsearch.data.records import LEVEL_TESTS
 from hsearch.data.splits import store_splits
 from hsearch.data.store import Store
 from hsearch.errors import ConfigError
-from hsearch.evaluation.scoring import Embedded, Similarity
-from hsearch.folds import ClassSplits, Fold
+from hsearch.evaluation.scoring import Embedded
 from hsearch.geometry import l2_normalise
 from hsearch.models.embedder import Embedder
 from hsearch.models.heads import pool
@@ -24,11 +24,29 @@ from hsearch.training.checkpoint import load_checkpoint
 from hsearch.training.embedding import Network, embed_rows
 from hsearch.training.folder import RunFolder, read_job
 from hsearch.training.setup import build_step, open_job_store, pick_device
+from hsearch.training.step import TrainingStep
 
 Part = Literal["train", "seen", "validation", "test"]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class PartRows:
+    """Rows of a store that are scored.
+
+    Attributes:
+        name: Of the part.
+        rows: (N,).
+        queries: (N,) which of them query.
+        gallery: (N,) which of them are retrieved.
+    """
+
+    name: Part
+    rows: IntArray
+    queries: BoolArray
+    gallery: BoolArray
 
 
 def embed_runs(
@@ -90,25 +108,39 @@ def embed_run(path: Path, part: Part, progress: Progress | None = None) -> Embed
     """
     job = read_job(path)
     store = open_job_store(job)
-    fold = store_splits(store, job.splits).fold(job.fold)
-    step = build_step(job, store.hierarchy.restrict(fold.train), pick_device(), restored=True)
-    load_checkpoint(RunFolder(path).best, step)
-    in_ball = step.method.geometry == "poincare"
-    curvature = step.method.curvature if in_ball else 0.0
-    return _embedded(step, "poincare" if in_ball else "cosine", curvature, job, part, progress)
+    step = job_network(job, store, RunFolder(path).best)
+    return embed_part(step, job, store, part_rows(job, store, part), progress)
 
 
-def embed_frozen(job: FoldJob, part: Part, progress: Progress | None = None) -> Embedded:
+def job_network(job: FoldJob, store: Store, checkpoint: Path | None = None) -> TrainingStep:
+    """Returns the network of a job with the weights of a checkpoint, or as it is before training.
+
+    Args:
+        job: What is trained.
+        store: The job's data.
+        checkpoint: That a run of the job has written.
+    """
+    hierarchy = store.hierarchy.restrict(store_splits(store, job.splits).fold(job.fold).train)
+    step = build_step(job, hierarchy, pick_device(), restored=checkpoint is not None)
+    if checkpoint is not None:
+        load_checkpoint(checkpoint, step)
+    return step
+
+
+def embed_frozen(job: FoldJob, part: Part) -> Embedded:
     """Returns the images of some classes as the job's backbone sees them before any training.
 
     Its pooled features are compared by cosine, without a head. Random weights are those with which
     the job's training begins.
     """
-    return _embedded(_Frozen(job).to(pick_device()), "cosine", 0.0, job, part, progress)
+    store = open_job_store(job)
+    return embed_part(_Frozen(job).to(pick_device()), job, store, part_rows(job, store, part))
 
 
 class _Frozen(nn.Module):
     """The backbone of a job as it comes, with its pooling."""
+
+    curvature = 0.0
 
     def __init__(self, job: FoldJob) -> None:
         super().__init__()
@@ -121,44 +153,41 @@ class _Frozen(nn.Module):
         return l2_normalise(pool(self.embedder(images), self.pooling))
 
 
-def _embedded(
-    network: Network,
-    similarity: Similarity,
-    curvature: float,
+def embed_part(
+    step: Network,
     job: FoldJob,
-    part: Part,
-    progress: Progress | None,
+    store: Store,
+    part: PartRows,
+    progress: Progress | None = None,
 ) -> Embedded:
-    store = open_job_store(job)
-    splits = store_splits(store, job.splits)
-    rows, queries, gallery = _rows(store, splits, splits.fold(job.fold), part)
-    image = job.training.image
-    embeddings = embed_rows(network, open_pixels(store, rows, image.resize), rows, image, progress)
-    masked = not (np.all(queries) and np.all(gallery))
-    sets = {name: store.split[rows] == name for name in LEVEL_TESTS if part == "test"}
+    """Returns images of a part as a network sees them; `progress` as in `embed_run`."""
+    rows, image = part.rows, job.training.image
+    embeddings = embed_rows(step, open_pixels(store, rows, image.resize), rows, image, progress)
+    masked = not (np.all(part.queries) and np.all(part.gallery))
+    sets = {name: store.split[rows] == name for name in LEVEL_TESTS if part.name == "test"}
     return Embedded(
         embeddings=embeddings.numpy(),
         labels=store.hierarchy.paths[store.classes[rows]],
         level_names=store.hierarchy.level_names,
-        similarity=similarity,
-        curvature=curvature,
-        queries=queries if masked else None,
-        gallery=gallery if masked else None,
+        similarity="poincare" if step.curvature else "cosine",
+        curvature=step.curvature,
+        queries=part.queries if masked else None,
+        gallery=part.gallery if masked else None,
         test_sets={name.removeprefix("test-"): mask for name, mask in sets.items() if mask.any()},
     )
 
 
-def _rows(
-    store: Store, splits: ClassSplits, fold: Fold, part: Part
-) -> tuple[IntArray, BoolArray, BoolArray]:
-    """Returns the rows of a part, and which of them query and are retrieved."""
+def part_rows(job: FoldJob, store: Store, part: Part) -> PartRows:
+    """Returns the rows of a part of the job's data, and which of them query and are retrieved."""
+    splits = store_splits(store, job.splits)
+    fold = splits.fold(job.fold)
     if part == "test":
         rows = store.rows(splits.test)
-        return rows, store.is_query[rows], store.is_gallery[rows]
+        return PartRows(part, rows, store.is_query[rows], store.is_gallery[rows])
     rows = store.rows(fold.validation if part == "validation" else fold.train)
     everywhere = np.ones(len(rows), dtype=np.bool_)
     if part != "seen":
-        return rows, everywhere, everywhere
+        return PartRows(part, rows, everywhere, everywhere)
     held_out = store.rows(fold.train, seen=True)
     if not len(held_out):
         raise ConfigError(
@@ -166,7 +195,7 @@ def _rows(
             "there is nothing to score `--on seen`; choose train, validation or test."
         )
     is_query = np.repeat([True, False], [len(held_out), len(rows)])
-    return np.concatenate([held_out, rows]), is_query, ~is_query
+    return PartRows(part, np.concatenate([held_out, rows]), is_query, ~is_query)
 
 
 def _check_alike(first_path: Path, first: FoldJob, path: Path, job: FoldJob) -> None:

@@ -19,6 +19,11 @@ class TrainingStep(nn.Module):
         self.embedder = embedder
         self.method = method
 
+    @property
+    def curvature(self) -> float:
+        """Of the ball that the embeddings lie in; 0 on the sphere."""
+        return self.method.curvature if self.method.geometry == "poincare" else 0.0
+
     def forward(self, images: Tensor, labels: Tensor) -> Tensor:
         """Returns the scalar loss of the batch over all ranks.
 

@@ -245,3 +245,27 @@ def test_a_knob_out_of_range_is_named_with_its_value(name):
 def test_published_values_are_in_range_whatever_the_number_of_levels(name):
     for num_levels in (1, 2, 7):
         check_ranges(name, check_knobs(name, {}), num_levels)
+
+
+def test_proxies_are_drawn_where_embeddings_are_and_nothing_changes(name):
+    method = build(name)
+    before = copy.deepcopy(method.state_dict())
+    view = method.proxy_view()
+    assert all(torch.equal(value, before[key]) for key, value in method.state_dict().items())
+    if view is None:
+        assert not hasattr(method, "proxies")
+        return
+    embeddings = method.embed(batch(method)[0])
+    assert view.points.shape == (len(view.classes), embeddings.shape[1])
+    assert not view.points.requires_grad
+    if method.geometry == "sphere":
+        assert torch.allclose(view.points.norm(dim=1), torch.ones(len(view.points)))
+    else:
+        assert (view.points.norm(dim=1) < method.curvature**-0.5).all()
+    assert set(view.classes.tolist()) - {-1} == set(range(HIERARCHY.num_classes))
+    for start in range(len(view.parents)):
+        seen, at = set(), start
+        while at != -1:
+            assert at not in seen
+            seen.add(at)
+            at = int(view.parents[at])
