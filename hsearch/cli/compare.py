@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hsearch.cli.options import storage_option
+from hsearch.cli.options import NO_TRACKING, storage_option, tracking_option
 from hsearch.cli.output import print_table
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _PROTOCOLS: "tuple[Protocol, ...]" = ("cross-validated", "classic")
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
-    help="Write compare.html, .tex, .csv and .json there.",
+    help="Write compare.html, .tex, .csv and .json there, and the page to MLflow as well.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 @click.option(
@@ -45,6 +45,7 @@ _PROTOCOLS: "tuple[Protocol, ...]" = ("cross-validated", "classic")
     help="Folder of the reproductions, with the scores query by query.",
 )
 @storage_option
+@tracking_option
 def compare(
     studies: tuple[str, ...],
     protocol: "Protocol | None",
@@ -53,6 +54,7 @@ def compare(
     as_json: bool,
     out: Path,
     storage: str,
+    tracking_uri: str,
 ) -> None:
     """Compare reproduced studies: who is best, and was it fair.
 
@@ -61,10 +63,16 @@ def compare(
     """
     from hsearch.report.comparison import compare as compared
     from hsearch.report.listing import json_text
+    from hsearch.tracking.address import checked_uri
 
-    comparison = compared(_entrants(studies, protocol, metric, out, storage), metric)
+    if tracking_uri != NO_TRACKING:
+        checked_uri(tracking_uri)
+    entrants = _entrants(studies, protocol, metric, out, storage)
+    comparison = compared(entrants, metric)
     if folder is not None:
         _write(comparison, folder)
+        if tracking_uri != NO_TRACKING:
+            _log(entrants, folder / "compare.html", tracking_uri)
     if as_json:
         click.echo(json_text(comparison), nl=False)
         return
@@ -132,6 +140,16 @@ def _write(comparison: "Comparison", folder: Path) -> None:
     texts = {"html": page_html, "tex": latex, "csv": csv_text, "json": json_text}
     for suffix, text in texts.items():
         write_whole(folder / f"compare.{suffix}", text(comparison).encode())
+
+
+def _log(entrants: "list[Entrant]", page: Path, uri: str) -> None:
+    """Puts the page into the run of every compared study in MLflow."""
+    from hsearch.tracking.address import checked_uri
+    from hsearch.tracking.files import log_files
+
+    studies = [entrant.study for entrant in entrants]
+    if trouble := log_files(checked_uri(uri), studies, "compare", [page]):
+        click.echo(f"hsearch: warning: {trouble}", err=True)
 
 
 def _show(comparison: "Comparison") -> None:

@@ -168,7 +168,7 @@ def _reproduce(
             forget_runs(options.folder, spec)
         reproduction.begin(runs)
         folder = runs_folder(options.folder.resolve(), spec)
-        tracker = ReproductionTracker(study, reproduction, uri, folder if models else None)
+        tracker = ReproductionTracker(study, reproduction, uri, folder, models=models)
         record = reproduction.record()
         if is_over(record):
             click.echo(f"All {len(record.runs)} runs of {spec.study} are tested already.", err=True)

@@ -13,6 +13,10 @@ Protocol = Literal["cross-validated", "classic"]
 RunState = Literal["running", "complete", "failed"]
 
 
+PICTURES = "pictures"
+"""Of a run's folder: what its first network looks like on the test classes."""
+
+
 def run_name(number: int) -> str:
     """Returns how a run is called: `run-003`."""
     return f"run-{number:03d}"
