@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from hsearch.data.archives import is_archive, stem, unpack
-
 from hsearch.errors import DatasetError
 
 FILES = {"set/images/a.jpg": b"a" * 5000, "set/list.txt": b"a.jpg\n"}
@@ -161,7 +160,7 @@ def test_an_unknown_compression_is_a_sentence(tmp_path):
     at = content.index(b"PK\x01\x02")
     content[at + 10 : at + 12] = struct.pack("<H", deflate64)
     path.write_bytes(content)
-    with pytest.raises(DatasetError, match="not known here .*; unpack it by hand first"):
+    with pytest.raises(DatasetError, match=r"not known here .*; unpack it by hand first"):
         unpack(path, tmp_path / "out")
 
 
