@@ -96,7 +96,7 @@ def test_the_sentence_is_short_and_a_report_lists_all(images, tmp_path):
     report = tmp_path / "report.csv"
     stopped = run("prepare", "mine", "--from", images, "--report", report)
     assert stopped.exit_code == 2
-    assert "9 entries cannot be used (9 not a JPEG, PNG or WEBP image);" in stopped.stderr
+    assert "9 entries cannot be used (not a JPEG, PNG or WEBP image: 9);" in stopped.stderr
     assert "--report FILE.csv" in stopped.stderr
     assert "bad-0" not in stopped.stderr
     assert f"listed in {report}" in stopped.stdout

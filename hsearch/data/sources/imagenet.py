@@ -1,8 +1,9 @@
 """ImageNet: folders of synsets, grouped as WordNet groups them; no test classes of its own.
 
 Reads wordnet.is_a.txt (`parent child` in every line), words.txt for readable names if it lies
-beside, and the images of train/SYNSET/ or of ILSVRC2012_img_train.tar, which stays packed. The
-validation images, of the same classes, are left out.
+beside, and the images of train/SYNSET/ or of ILSVRC2012_img_train.tar, which stays packed; given
+with --from, that archive has the other files beside it. The validation images, of the same classes,
+are left out.
 
 WordNet's paths differ in length, and a synset may have several parents. Here a synset's path is its
 longest one from a root, through the parent of the smallest id where several are as long: so a dog
@@ -24,6 +25,8 @@ from hsearch.data.text_files import read_lines
 from hsearch.errors import DatasetError
 
 HOME = "https://www.image-net.org/download.php"
+WORDNET_HOME = "https://www.image-net.org (its archive), made from https://wordnet.princeton.edu"
+ARCHIVE = "ILSVRC2012_img_train.tar"
 DEPTHS = (4, 6, 9)
 LEVEL_NAMES = (*(f"depth-{depth}" for depth in DEPTHS), "synset")
 
@@ -32,10 +35,12 @@ _SYNSET = re.compile(r"n[0-9]{8}")
 
 def records(layout: Layout) -> Found:
     """Yields the images by synset; classes are sorted by the number of their synset."""
+    layout.keep_packed(ARCHIVE)
     relations, images = layout.require(
         "wordnet.is_a.txt",
-        "train|Data/CLS-LOC/train|ILSVRC2012_img_train.tar",
+        f"train|Data/CLS-LOC/train|{ARCHIVE}",
         inside="image-net.org/archive and ILSVRC2012",
+        homes={"wordnet.is_a.txt": WORDNET_HOME},
     )
     paths, names = _paths(relations), _names(relations.with_name("words.txt"))
     for synset, name, image in _packed(images) if images.is_file() else _unpacked(images):

@@ -25,9 +25,11 @@ def records(layout: Layout) -> Found:
         "test_list_500.txt|data/VG/test_list_500.txt",
         "vg_category_500_labels_index.json|data/VG/vg_category_500_labels_index.json",
         "VG_100K",
-        inside="data/VG of SSGRL, and images.zip and images2.zip of https://visualgenome.org",
+        inside="data/VG of SSGRL, images.zip and images2.zip",
+        homes={"VG_100K": "https://visualgenome.org"},
     )
-    second = layout.find("VG_100K_2") or first
+    # The second way to call it tells which archive it is in.
+    second = layout.find("VG_100K_2", "images2/VG_100K_2") or first
     kinds = read_json(index)
     for listed, split in ((train, "train"), (test, "test")):
         for line, (name,) in read_lines(listed, columns=1):

@@ -71,6 +71,7 @@ MINIATURES = (
             Fault(
                 VAL, '"category_id": 3', '"category_id": "x"', "must hold categories.*ValueError"
             ),
+            Fault(VAL, '"image_id": 10', '"image_id": 1e999', "must hold categories.*Overflow"),
             Fault(TRAIN, '"file_name"', '"name"', "must hold categories.*KeyError: 'file_name'"),
             Fault(TRAIN, '"annotations"', '"objects"', "must hold categories.*KeyError: 'annot"),
             Fault(TRAIN, '"images": [', '"images": [7, ', "must hold categories.*TypeError"),

@@ -39,14 +39,14 @@ FAULTS = (
 )
 
 
-def miniature(name, needed=LISTS, faults=()):
+def miniature(name, texts=LISTS, faults=()):
     return Miniature(
         name=name,
         build=build,
         images=12,
         classes=4,
-        needed=needed,
-        texts=needed,
+        needed=(*texts, f"{TOP}/images"),
+        texts=texts,
         listed=f"{TOP}/images/{IMAGES[0]}",
         unlisted=f"{TOP}/images/{CLASSES[0]}/other.jpg",
         faults=(*FAULTS, *faults),
@@ -63,7 +63,7 @@ MINIATURES = (
     ),
     miniature(
         "cub200-cropped",
-        needed=(*LISTS, BOXES),
+        texts=(*LISTS, BOXES),
         faults=[
             Fault(BOXES, "5 2.0", "50 2.0", "Every image needs a box .* image 5 .* has none"),
             Fault(BOXES, "2.0", "two", "box of line 1 of .* is 'two 3.0 15.0 10.0'"),
@@ -102,6 +102,15 @@ def test_orders_and_families(tmp_path):
         ("Pelecaniformes", "Pelecanidae", "White Pelican"),
         ("Passeriformes", "Parulidae", "Common Yellowthroat"),
     ]
+
+
+@pytest.mark.usefixtures("data_home")
+def test_boxes_that_reach_out_of_the_image_are_clipped_and_counted(tmp_path):
+    build(tmp_path)
+    lines = (tmp_path / BOXES).read_text().replace("3 2.0 3.0 15.0", "3 2.0 3.0 16.0", 1)
+    (tmp_path / BOXES).write_text(lines)
+    (note,) = prepare("cub200-cropped", tmp_path).notes
+    assert note == "boxes that reached out of their image and were clipped: 1"
 
 
 def shipped():

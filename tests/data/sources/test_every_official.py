@@ -146,9 +146,9 @@ def test_listed_images_must_be_there_and_inside(mini, files, tmp_path, data_home
     image = files / mini.listed
     image.rename(tmp_path / "away.jpg")
     if mini.unlisted:
-        assert_refused(mini, files, data_home, "1 missing")
+        assert_refused(mini, files, data_home, "missing: 1")
     image.symlink_to(tmp_path / "away.jpg")
-    assert_refused(mini, files, data_home, "1 path out of the data's folder")
+    assert_refused(mini, files, data_home, "path out of the data's folder: 1")
     with pytest.raises(BadFilesError) as caught:
         prepare(mini.name, files)
     assert len(caught.value.report.problems) == 1

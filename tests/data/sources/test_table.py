@@ -77,7 +77,11 @@ def test_bad_cells_are_problems_and_named_by_their_line(tmp_path):
     assert [item for item in read(tmp_path, text) if isinstance(item, Problem)] == [
         Problem("row 2", "empty path"),
         Problem("row 3 (b)", "empty label"),
-        Problem("row 7 (d)", "split is none of train, trainval, val, test, validation"),
+        Problem(
+            "row 7 (d)",
+            "split is none of train, training, trainval, validation, valid, val, dev, test, "
+            "testing, eval, evaluation",
+        ),
         Problem("row 8 (e)", "is_query is not true, false or empty"),
         Problem("row 9 (f)", "is_gallery is not true, false or empty"),
         Problem("row 10 (g)", "neither query nor gallery"),
