@@ -100,7 +100,7 @@ def _unknown(name: str) -> str:
             f"{name} --from FOLDER_OR_ARCHIVE`."
         )
     names = sorted(_names())
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.65)
     hint = f" Did you mean '{near[0]}'?" if near else ""
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     return (

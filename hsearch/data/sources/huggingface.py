@@ -75,13 +75,14 @@ def _read_all(folder: Path, files: list[Path]) -> tuple[list[str], list[Row]]:
 
 def _read_jsonl(path: Path) -> tuple[list[str], list[Row]]:
     """The keys of all objects, and one row per line that is not empty."""
-    found: dict[int, dict[str, object]] = {}
+    found: dict[int, dict[str, str]] = {}
     try:
         for number, line in enumerate(path.read_text(encoding="utf-8-sig").split("\n"), start=1):
             if line.strip():
-                found[number] = json.loads(line)
-                if not isinstance(found[number], dict):
+                content = json.loads(line)
+                if not isinstance(content, dict):
                     raise DatasetError(f"Line {number} of {path} must be a JSON object.")
+                found[number] = {key: table.cell_text(value) for key, value in content.items()}
     except json.JSONDecodeError as error:
         raise DatasetError(f"Line {number} of {path} is no JSON: {error.msg}.") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -95,8 +96,7 @@ def _read_jsonl(path: Path) -> tuple[list[str], list[Row]]:
         raise DatasetError(f"The metadata {path} have no rows.")
     columns = list(dict.fromkeys(key for row in found.values() for key in row))
     return columns, [
-        Row(number, {key: table.cell_text(row.get(key)) for key in columns})
-        for number, row in found.items()
+        Row(number, {key: row.get(key, "") for key in columns}) for number, row in found.items()
     ]
 
 
