@@ -203,6 +203,9 @@ def _write(
             )
     except BadFilesError as error:
         raise BadFilesError(_with_notes(error.report, notes)) from None
+    if source.total not in (None, report.images):
+        total = f"{source.total:,}"
+        notes.append(f"prepared {report.images:,} images; the published data set has {total}")
     return _with_notes(report, notes)
 
 

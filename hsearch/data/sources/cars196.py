@@ -16,6 +16,7 @@ from hsearch.data.text_files import is_number
 from hsearch.errors import DatasetError
 
 HOME = "https://ai.stanford.edu/~jkrause/cars/car_dataset.html"
+TOTAL = 16_185
 LEVEL_NAMES = ("model",)
 VARIANTS = {
     "cars196": {},

@@ -13,6 +13,7 @@ from hsearch.data.text_files import read_json
 from hsearch.errors import DatasetError
 
 HOME = "https://cocodataset.org/#download"
+TOTAL = 82_081 + 40_137
 SPLITS = {"train": "train", "val": "test"}
 
 

@@ -15,6 +15,7 @@ from hsearch.data.text_files import is_number, read_lines
 from hsearch.errors import DatasetError
 
 HOME = "https://www.vision.caltech.edu/datasets/cub_200_2011/"
+TOTAL = 11_788
 LEVEL_NAMES = ("species",)
 VARIANTS = {
     "cub200": {},

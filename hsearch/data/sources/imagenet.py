@@ -25,6 +25,7 @@ from hsearch.data.text_files import read_lines
 from hsearch.errors import DatasetError
 
 HOME = "https://www.image-net.org/download.php"
+TOTAL = 1_281_167
 WORDNET_HOME = "https://www.image-net.org (its archive), made from https://wordnet.princeton.edu"
 ARCHIVE = "ILSVRC2012_img_train.tar"
 DEPTHS = (4, 6, 9)

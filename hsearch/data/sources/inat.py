@@ -20,6 +20,7 @@ from hsearch.data.text_files import is_number, read_json, read_json_list, read_l
 from hsearch.errors import DatasetError
 
 HOME = "https://github.com/visipedia/inat_comp/tree/master/2018"
+TOTAL = 325_846 + 136_093
 LISTS_HOME = "https://github.com/Andrew-Brown1/Smooth_AP"
 RANKS = ("kingdom", "phylum", "class", "order", "family", "genus")
 VARIANTS = {

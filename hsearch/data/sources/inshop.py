@@ -14,6 +14,7 @@ from hsearch.data.text_files import is_number, read_lines
 from hsearch.errors import DatasetError
 
 HOME = "https://mmlab.ie.cuhk.edu.hk/projects/DeepFashion/InShopRetrieval.html"
+TOTAL = 52_712
 LEVEL_NAMES = ("category", "item")
 VARIANTS = {"inshop": {}, "inshop-cropped": {"cropped": True}}
 PARTS = ("train", "query", "gallery")

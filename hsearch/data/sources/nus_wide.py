@@ -14,6 +14,7 @@ from hsearch.data.text_files import read_lines
 from hsearch.errors import DatasetError
 
 HOME = "https://lms.comp.nus.edu.sg/wp-content/uploads/2019/research/nuswide/NUS-WIDE.html"
+TOTAL = 125_449 + 83_898
 VARIANTS: dict[str, dict[str, object]] = {"nus-wide": {}}
 CONCEPTS = 81
 ARCHIVES = "ImageList.zip, Groundtruth.zip, ConceptsList.zip and the folder of images"

@@ -12,6 +12,7 @@ from hsearch.data.text_files import is_number, read_lines
 from hsearch.errors import DatasetError
 
 HOME = "https://cvgl.stanford.edu/projects/lifted_struct/"
+TOTAL = 120_053
 LEVEL_NAMES = ("category", "product")
 ARCHIVE = "Stanford_Online_Products.zip"
 HEADER = ["image_id", "class_id", "super_class_id", "path"]

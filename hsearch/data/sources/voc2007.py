@@ -16,6 +16,7 @@ from hsearch.data.text_files import read_lines
 from hsearch.errors import DatasetError
 
 HOME = "http://host.robots.ox.ac.uk/pascal/VOC/voc2007/"
+TOTAL = 5_011 + 4_952
 ARCHIVES = "VOCtrainval_06-Nov-2007.tar and VOCtest_06-Nov-2007.tar"
 SPLITS = {"trainval": "train", "test": "test"}
 CLASSES = {

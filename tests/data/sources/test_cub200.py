@@ -6,7 +6,7 @@ from hsearch.data.layout import open_layout
 from hsearch.data.library import open_data, prepare
 from hsearch.data.records import Record
 from hsearch.data.sources import cub200
-from tests.data.miniature import Fault, Miniature, save_images, write_lines
+from tests.data.miniature import Fault, Miniature, notes_of, save_images, write_lines
 from tests.shared_data import shared_data
 
 TOP = "CUB_200_2011"
@@ -109,7 +109,7 @@ def test_boxes_that_reach_out_of_the_image_are_clipped_and_counted(tmp_path):
     build(tmp_path)
     lines = (tmp_path / BOXES).read_text().replace("3 2.0 3.0 15.0", "3 2.0 3.0 16.0", 1)
     (tmp_path / BOXES).write_text(lines)
-    (note,) = prepare("cub200-cropped", tmp_path).notes
+    (note,) = notes_of(prepare("cub200-cropped", tmp_path))
     assert note == "boxes that reached out of their image and were clipped: 1"
 
 
@@ -164,7 +164,7 @@ def test_the_real_files_of_forty_classes():
     store = open_data("cub200-family")
     assert (report.images, report.classes) == (2280, 40)
     assert not report.problems
-    assert not report.notes
+    assert report.notes == ("prepared 2,280 images; the published data set has 11,788",)
     numbers = [*range(1, 21), *range(101, 121)]
     names = [name for name, *_ in shipped()]
     assert [store.label_path(label)[2] for label in range(40)] == [

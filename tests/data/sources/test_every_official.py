@@ -76,6 +76,9 @@ def test_folder_and_archives_give_the_same_store(mini, files, tmp_path, data_hom
     found = len(store.tag_names) or store.hierarchy.num_classes
     assert (report.images, found) == (mini.images, mini.classes)
     assert not report.problems
+    total = load_source(mini.name).total or 0
+    expected = f"prepared {mini.images} images; the published data set has {total:,}"
+    assert (expected in report.notes) == (total > 0)
     whole = store.digest
     for suffix in ("zip", "tgz"):
         prepare(mini.name, archive(files, tmp_path / f"all.{suffix}"), force=True)

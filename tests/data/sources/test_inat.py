@@ -6,7 +6,7 @@ import pytest
 from hsearch.data.library import open_data, prepare
 from hsearch.data.sources import inat
 from hsearch.errors import DatasetError
-from tests.data.miniature import Fault, Miniature, save_images, write_lines
+from tests.data.miniature import Fault, Miniature, notes_of, save_images, write_lines
 
 TREES = {
     0: ("Plantae", "Tracheophyta", "Magnoliopsida", "Asterales", "Asteraceae", "Bellis"),
@@ -104,7 +104,7 @@ MINIATURES = (
 @pytest.mark.usefixtures("data_home")
 def test_the_whole_taxonomy(tmp_path):
     build_full(tmp_path)
-    assert prepare("inat-full", tmp_path).notes == ()
+    assert notes_of(prepare("inat-full", tmp_path)) == []
     store = open_data("inat-full")
     assert store.hierarchy.level_names == (
         "kingdom",
@@ -124,7 +124,7 @@ def test_the_whole_taxonomy(tmp_path):
 @pytest.mark.usefixtures("data_home")
 def test_super_categories_are_the_folders(tmp_path):
     build_obfuscated(tmp_path)
-    (note,) = prepare("inat-base", tmp_path).notes
+    (note,) = notes_of(prepare("inat-base", tmp_path))
     assert "obfuscated" in note
     store = open_data("inat-base")
     assert store.hierarchy.level_names == ("super-category", "species")
@@ -141,7 +141,7 @@ def test_real_names_are_preferred(tmp_path, packed):
         with tarfile.open(tmp_path / "categories.json.tar.gz", "w:gz") as tar:
             tar.add(tmp_path / "categories.json", "categories.json")
         (tmp_path / "categories.json").unlink()
-    assert prepare("inat-base", tmp_path).notes == ()
+    assert notes_of(prepare("inat-base", tmp_path)) == []
     assert open_data("inat-base").label_path(1) == ("Aves", "Corvus corax")
 
 

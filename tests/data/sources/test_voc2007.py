@@ -6,7 +6,7 @@ from hsearch.data.layout import open_layout
 from hsearch.data.library import open_data, prepare
 from hsearch.data.records import BadFilesError, Record
 from hsearch.data.sources import voc2007
-from tests.data.miniature import Fault, Miniature, save_images, write_lines
+from tests.data.miniature import Fault, Miniature, notes_of, save_images, write_lines
 from tests.shared_data import shared_data
 
 TRAINVAL = {
@@ -121,7 +121,7 @@ def test_the_two_official_archives_and_their_common_folder_are_the_same(tmp_path
         with tarfile.open(packed / f"VOC{part}_06-Nov-2007.tar", "w") as file:
             file.add(tmp_path / part / "VOCdevkit", "VOCdevkit")
     for path in (packed, whole / "VOCdevkit", whole / TOP):
-        assert not prepare("voc2007", path, force=True).notes
+        assert not notes_of(prepare("voc2007", path, force=True))
         assert open_data("voc2007").digest == digest
 
 
