@@ -66,7 +66,10 @@ def unpack(archive: Path, folder: Path, progress: Progress = silent) -> None:
     except OSError as error:
         if error.errno is None:
             raise _damaged(archive, error) from None
-        raise DatasetError(f"The archive {archive} cannot be unpacked: {error.strerror}.") from None
+        raise DatasetError(
+            f"The archive {archive} cannot be unpacked: {error.strerror}; unpack it by hand and "
+            "name the folder."
+        ) from None
 
 
 def _damaged(archive: Path, error: Exception) -> DatasetError:

@@ -68,19 +68,20 @@ class Layout:
         if self.path.name == archive and not self._roots:
             self._roots = [self.path.absolute().parent.resolve()]
 
-    def find(self, *names: str, everywhere: bool = False) -> Path | None:
+    def find(self, *names: str, inside: str = "", everywhere: bool = False) -> Path | None:
         """Returns the first of the relative paths that exists; None if none does.
 
         Args:
             names: The paths.
-            everywhere: Whether it is looked for in all archives; by default only in the one given
-                and in those that are called like a part of the names.
+            inside: The official archives that may hold them.
+            everywhere: Whether they are looked for in all archives; by default only in the one
+                given, in the official ones and in those that are called like a part of the names.
         """
         while True:
             for name in names:
                 if places := self._places(name, self._bases()):
                     return next(iter(places.values()))
-            if not self._unpack_next(names, "", everywhere=everywhere):
+            if not self._unpack_next(names, inside, everywhere=everywhere):
                 return None
 
     def require(
@@ -167,7 +168,7 @@ class Layout:
             return 1 if archive.name in inside else 2
 
         archive = min(self._packed, key=rank, default=None)
-        if archive is None or (rank(archive) > 0 and not everywhere):
+        if archive is None or (rank(archive) == 2 and not everywhere):
             return False
         self._packed.remove(archive)
         try:

@@ -1,6 +1,8 @@
+import bz2
 import contextlib
 import gzip
 import io
+import lzma
 import os
 import shutil
 import stat
@@ -186,8 +188,8 @@ def test_a_wrong_checksum_or_length_is_damage(tmp_path, place):
 @pytest.mark.parametrize("kind", ["bz2", "xz"])
 def test_other_kinds_that_are_damaged(tmp_path, kind):
     path = tmp_path / f"x.tar.{kind}"
-    with tarfile.open(path, f"w:{kind}") as tar:
-        tar.add(make(tmp_path / "y.tar"), "y.tar")
+    packer = {"bz2": bz2, "xz": lzma}[kind]
+    path.write_bytes(packer.compress(make(tmp_path / "y.tar").read_bytes()))
     unpack(path, tmp_path / "good")
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 255

@@ -14,14 +14,16 @@ from hsearch.errors import DatasetError
 
 HOME = "https://cocodataset.org/#download"
 TOTAL = 82_081 + 40_137
+YEARS = (2014, 2017)
 SPLITS = {"train": "train", "val": "test"}
 
 
 def records(layout: Layout) -> Found:
     """Yields the images in the order of the JSON files."""
     # Both files are of one year: train2017 holds most images of val2014.
-    train = (f"annotations/instances_train{year}.json" for year in (2014, 2017))
-    found = layout.find(*train, everywhere=True)
+    train = (f"annotations/instances_train{year}.json" for year in YEARS)
+    archives = ", ".join(f"annotations_trainval{year}.zip" for year in YEARS)
+    found = layout.find(*train, inside=archives, everywhere=True)
     year = found.stem[-4:] if found else "2014"
     if year != "2014":
         yield Note(f"this is COCO {year}; published multi-label results are of 2014")

@@ -28,8 +28,7 @@ def records(layout: Layout) -> Found:
         inside="data/VG of SSGRL, images.zip and images2.zip",
         homes={"VG_100K": "https://visualgenome.org"},
     )
-    # The second way to call it tells which archive it is in.
-    second = layout.find("VG_100K_2", "images2/VG_100K_2") or first
+    second = layout.find("VG_100K_2", inside="images2.zip") or first
     kinds = read_json(index)
     for listed, split in ((train, "train"), (test, "test")):
         for line, (name,) in read_lines(listed, columns=1):

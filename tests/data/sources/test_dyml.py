@@ -158,7 +158,7 @@ def test_a_header_on_a_line_of_its_own_means_the_same(tmp_path):
 
 @pytest.mark.usefixtures("data_home")
 def test_siblings_in_one_folder_are_told_apart_by_their_names(tmp_path):
-    digests = {}
+    digests: dict[str, str] = {}
     for mini in MINIATURES:
         mini.build(tmp_path / mini.name)
         for image in (tmp_path / mini.name).rglob("7.jpg"):  # or all three would be alike

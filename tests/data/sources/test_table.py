@@ -1,9 +1,11 @@
+import os
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from hsearch.data.records import Note, Problem, Record
-from hsearch.data.sources.table import records
+from hsearch.data.sources.table import read_table, records
 from hsearch.errors import DatasetError
 
 
@@ -193,3 +195,9 @@ def test_unreadable_tables_are_named(tmp_path, name):
     (tmp_path / name).write_bytes(b"\xff\xfe\x00path")
     with pytest.raises(DatasetError, match="cannot be read"):
         list(records(tmp_path / name))
+
+
+def test_a_table_must_be_a_file(tmp_path):
+    os.mkfifo(tmp_path / "t.csv")
+    with pytest.raises(DatasetError, match=r"must be a file, but .*t\.csv is none"):
+        read_table(tmp_path / "t.csv")
