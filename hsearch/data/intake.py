@@ -81,14 +81,20 @@ def take_in(
         problems.extend(Problem(name, "class with a single image") for name in singles.values())
         entries = [entry for entry in entries if entry.record.labels not in singles]
     entries.sort(key=lambda entry: (entry.record.class_key, entry.record.id))
+    return entries, _report(entries, problems, singles.values() if keep_singles else (), clipped)
+
+
+def _report(
+    entries: list[Entry], problems: list[Problem], singles: Iterable[str], clipped: int
+) -> Report:
     duplicates, conflicts = _duplicates(entries)
-    return entries, Report(
+    return Report(
         images=len(entries),
         classes=len({entry.record.labels for entry in entries}),
         problems=tuple(problems),
         duplicates=duplicates,
         conflicts=conflicts,
-        singles=tuple(singles.values()) if keep_singles else (),
+        singles=tuple(singles),
         notes=(f"boxes that reached out of their image and were clipped: {clipped}",)
         * (clipped > 0),
         tags=len({tag for entry in entries for tag in entry.record.tags}),

@@ -89,8 +89,7 @@ def _read_jsonl(path: Path) -> tuple[list[str], list[Row]]:
         raise DatasetError(f"The metadata {path} cannot be read as UTF-8: {error}.") from None
     except (RecursionError, ValueError):
         raise DatasetError(
-            f"Line {number} of {path} must be JSON of ordinary depth and numbers, but nests too "
-            "deep or has a number of thousands of digits; correct it."
+            f"Line {number} of {path} nests too deep, or a number is too long."
         ) from None
     if not found:
         raise DatasetError(f"The metadata {path} have no rows.")

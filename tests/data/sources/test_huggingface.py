@@ -137,8 +137,12 @@ def test_what_is_missing_or_not_listed(tmp_path):
     ("name", "content", "message"),
     [
         ("metadata.jsonl", b'{"file_name": "a", "label": 1}\n{"file', "Line 2 of .* is no JSON"),
-        ("metadata.jsonl", b'{"a":' * 100_000, "Line 1 of .* JSON of ordinary depth and numbers"),
-        ("metadata.jsonl", b'{"label": ' + b"9" * 5_000 + b"}", "Line 1 of .* JSON of ordinary"),
+        ("metadata.jsonl", b'{"a":' * 100_000, "Line 1 of .* nests too deep, or a number"),
+        (
+            "metadata.jsonl",
+            b'{"label": ' + b"9" * 5_000 + b"}",
+            "Line 1 of .* a number is too long",
+        ),
         ("metadata.jsonl", b"[1, 2]\n", "Line 1 of .* must be a JSON object"),
         ("metadata.jsonl", b'{"file_name": "\xff"}\n', "cannot be read as UTF-8"),
         ("metadata.jsonl", b"\r\n\n", "have no rows"),
