@@ -31,8 +31,8 @@ bench: $(VENV)/.installed-dev
 	for script in benchmarks/*.py; do $(BIN)/python $$script --check || exit 1; done
 
 $(BIN)/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "hsearch needs Python 3.11 or newer; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11, 4))' || \
+		{ echo "hsearch needs Python 3.11.4 or newer; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --upgrade pip
 
