@@ -16,7 +16,8 @@ demo: $(VENV)/.installed
 	@echo
 	$(BIN)/hsearch studies
 	@echo
-	@echo "Curves and knobs: $(BIN)/mlflow ui --backend-store-uri sqlite:///mlflow.db --host 127.0.0.1"
+	@echo "Test classes:     $(BIN)/hsearch reproduce STUDY, then $(BIN)/hsearch compare STUDY STUDY"
+	@echo "Curves and knobs: $(BIN)/hsearch ui"
 	@echo "All commands:     $(BIN)/hsearch --help"
 
 test: check
