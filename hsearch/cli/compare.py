@@ -14,15 +14,12 @@ if TYPE_CHECKING:
     from hsearch.report.values import Comparison, Leaderboard, Table
     from hsearch.search.reproduced import Protocol, ReproductionRecord
 
-_PROTOCOLS: "tuple[Protocol, ...]" = ("cross-validated", "classic")
-"""The first is preferred where all studies have both."""
-
 
 @click.command()
 @click.argument("studies", nargs=-1, required=True, metavar="STUDY...")
 @click.option(
     "--protocol",
-    type=click.Choice(_PROTOCOLS),
+    type=click.Choice(["cross-validated", "classic"]),
     help="Whose results; by default the one that all studies have.",
 )
 @click.option(
@@ -90,10 +87,11 @@ def _entrants(
 ) -> "list[Entrant]":
     from hsearch.cli.studies import read_record
     from hsearch.report.entrant import load_entrant
+    from hsearch.search.reproduced import PROTOCOLS
     from hsearch.search.reproduction import load_reproduction
 
     records = [read_record(name, storage) for name in studies]
-    asked: tuple[Protocol, ...] = (protocol,) if protocol else _PROTOCOLS
+    asked = (protocol,) if protocol else PROTOCOLS
     found = {
         each: [load_reproduction(record.name, each, storage) for record in records]
         for each in asked
@@ -112,6 +110,7 @@ def _chosen(
 ) -> "Protocol":
     """Returns the first protocol by which all studies are reproduced."""
     from hsearch.errors import ConfigError
+    from hsearch.search.reproduced import PROTOCOLS
 
     for protocol, records in found.items():
         if all(record is not None for record in records):
@@ -123,7 +122,7 @@ def _chosen(
                 f"Studies are compared on the test classes, but {name} is not reproduced yet; run "
                 f"`hsearch reproduce {name}{given}`."
             )
-    first, second = _PROTOCOLS
+    first, second = PROTOCOLS
     only = next(name for name, record in zip(studies, found[first], strict=True) if not record)
     raise ConfigError(
         f"Results of different protocols are never compared, but {only} is reproduced by the "

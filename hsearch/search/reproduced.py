@@ -10,6 +10,7 @@ from hsearch.results import FoldResult, Metrics, Tested, TestedKind
 from hsearch.spec import FoldJob, Spec
 
 Protocol = Literal["cross-validated", "classic"]
+PROTOCOLS: tuple[Protocol, ...] = ("cross-validated", "classic")
 RunState = Literal["running", "complete", "failed"]
 
 

@@ -71,9 +71,7 @@ def test_a_server_is_its_own_ui_and_shows_no_password():
     "uri", ["postgresql://me:secret@host/db", "postgresql://host/db?user=me&sslPassword=secret"]
 )
 def test_a_database_with_a_password_is_named_by_the_variable_that_holds_it(uri):
-    assert ui_command(uri) == (
-        'hsearch ui --tracking-uri "$MLFLOW_TRACKING_URI"'
-    )
+    assert ui_command(uri) == ('hsearch ui --tracking-uri "$MLFLOW_TRACKING_URI"')
 
 
 def test_credentials_leave_every_address_of_a_text():
