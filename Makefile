@@ -21,7 +21,7 @@ demo: $(VENV)/.installed
 	@echo "All commands:     $(BIN)/hsearch --help"
 
 test: check
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
