@@ -87,7 +87,7 @@ def _entrants(
 ) -> "list[Entrant]":
     from hsearch.cli.studies import read_record
     from hsearch.report.entrant import load_entrant
-    from hsearch.search.reproduced import PROTOCOLS
+    from hsearch.search.reproduced import PROTOCOLS, runs_folder
     from hsearch.search.reproduction import load_reproduction
 
     records = [read_record(name, storage) for name in studies]
@@ -100,7 +100,7 @@ def _entrants(
     entrants = []
     for record, reproduction in zip(records, found[chosen], strict=True):
         assert reproduction is not None
-        place = out / record.name / f"reproduce-{chosen}"
+        place = runs_folder(out, reproduction.spec)
         entrants.append(load_entrant(record, reproduction, place, metric))
     return entrants
 

@@ -96,7 +96,11 @@ class LazyGroup(click.Group):
 
 @contextmanager
 def _termination(terminated: threading.Event) -> Iterator[None]:
-    """Lets SIGTERM, as batch systems and containers send it, end a verb as Ctrl-C does."""
+    """Lets SIGTERM and SIGHUP end a verb as Ctrl-C does.
+
+    Batch systems and containers send the one, a terminal that is closed the other; who ignores
+    SIGHUP, as below nohup, goes on doing so.
+    """
 
     def terminate(number: int, frame: object) -> NoReturn:
         terminated.set()
@@ -105,11 +109,16 @@ def _termination(terminated: threading.Event) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, terminate)
+    before = {
+        number: signal.signal(number, terminate)
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) != signal.SIG_IGN
+    }
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _end(ctx: click.Context, sentence: str, exit_code: int) -> NoReturn:

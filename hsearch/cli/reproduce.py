@@ -3,11 +3,13 @@
 import json
 import shlex
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from hsearch.cli.command import command_of
 from hsearch.cli.options import (
     NO_TRACKING,
     cluster_options,
@@ -32,7 +34,7 @@ FIRST_SEED = 1000
     default=10,
     show_default=True,
     type=click.IntRange(1),
-    help="How many there shall be; a larger number adds some.",
+    help="How many there shall be; a larger number adds some, a smaller one leaves the rest.",
 )
 @click.option(
     "--protocol",
@@ -81,7 +83,9 @@ FIRST_SEED = 1000
 @cluster_options
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("--dry-run", is_flag=True, help="Print what would be trained as JSON and stop.")
+@click.pass_context
 def reproduce(
+    ctx: click.Context,
     name: str,
     runs: int,
     protocol: "Protocol",
@@ -108,6 +112,7 @@ def reproduce(
     runs, beside the floor: the untrained backbone's own features.
     """
     from hsearch.cli.studies import find_trial
+    from hsearch.search.plan import check_share
     from hsearch.search.reproduction_plan import plan_reproduction
 
     record, trial = find_trial(f"{name}/{which}", storage)
@@ -135,7 +140,18 @@ def reproduce(
         folder=out,
     )
     check_options(options)
-    found = _reproduce(spec, runs, storage, options, uri, anew=anew, models=models, aside=as_json)
+    check_share(spec.job.training.batch.size, workers_per_fold)
+    found = _reproduce(
+        spec,
+        runs,
+        storage,
+        options,
+        uri,
+        anew=anew,
+        models=models,
+        aside=as_json,
+        command=command_of(ctx),
+    )
     if as_json:
         click.echo(json.dumps(found.to_dict(), indent=2))
     else:
@@ -154,28 +170,32 @@ def _reproduce(
     anew: bool,
     models: bool,
     aside: bool,
+    command: str,
 ) -> "ReproductionRecord":
-    from hsearch.cli.reproducing import ReproductionProgress
-    from hsearch.cluster.reproducing import forget_runs, is_over, run_reproduction, runs_folder
+    from hsearch.cli.reproducing import ReproductionProgress, so_far
+    from hsearch.cluster.reproducing import forget_runs, is_over, run_reproduction
     from hsearch.search.lease import Lease
+    from hsearch.search.reproduced import runs_folder
     from hsearch.search.reproduction import Reproduction
     from hsearch.search.study import Study
     from hsearch.tracking.reproductions import ReproductionTracker
 
     with closing(Study.load(spec.study, storage)) as study, ExitStack() as stack:
         reproduction = stack.enter_context(closing(Reproduction.open(spec, storage, anew=anew)))
-        lease = stack.enter_context(Lease(reproduction, waiting=click.echo))
+        waiting = partial(click.echo, err=aside)
+        lease = stack.enter_context(Lease(reproduction, waiting=waiting))
+        reproduction.set_attribute("command", command)
         if anew:
             forget_runs(options.folder, spec)
         reproduction.begin(runs)
         folder = runs_folder(options.folder.resolve(), spec)
         tracker = ReproductionTracker(study, reproduction, uri, folder, models=models)
         record = reproduction.record()
-        if is_over(record):
-            click.echo(f"All {len(record.runs)} runs of {spec.study} are tested already.", err=True)
+        if is_over(record, runs):
+            click.echo(f"Nothing is left to train: {so_far(record)}.", err=True)
         else:
             with ReproductionProgress(record, tracker.bring_up, aside=aside) as progress:
-                run_reproduction(reproduction, study, options, progress, halted=lease.lost)
+                run_reproduction(reproduction, runs, study, options, progress, lease.lost)
         if not tracker.bring_up():
             click.echo(f"hsearch: warning: {tracker.behind}", err=True)
         return reproduction.record()

@@ -1,7 +1,8 @@
 """What a person sees of a reproduction: a bar on a terminal, plain lines elsewhere."""
 
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Self
 
@@ -32,6 +33,20 @@ def result_rows(record: ReproductionRecord) -> tuple[list[str], list[list[str]]]
     ]
     kinds = ["score"] if one_network else list(means)
     return ["metric", *kinds[: len(means)], "floor (untrained features)"], rows
+
+
+def so_far(record: ReproductionRecord) -> str:
+    """Returns `8 finished fold trainings, 2 tested runs`, and what failed."""
+    return _counts(record.runs)
+
+
+def _counts(runs: Iterable[RunRecord]) -> str:
+    runs = list(runs)
+    trained = sum(len(run.folds) for run in runs)
+    states = Counter(run.state for run in runs)
+    failed = f", {states['failed']} failed" if states["failed"] else ""
+    tested = plural(states["complete"], "tested run")
+    return f"{plural(trained, 'finished fold training')}, {tested}{failed}"
 
 
 def _value(metrics: dict[str, float], name: str) -> str:
@@ -139,10 +154,7 @@ class ReproductionProgress(RunWatch):
         return sum(len(run.folds) for run in self.runs.values())
 
     def _so_far(self) -> str:
-        tested = sum(run.state == "complete" for run in self.runs.values())
-        return (
-            f"{plural(self._trained(), 'finished fold training')}, {plural(tested, 'tested run')}"
-        )
+        return _counts(self.runs.values())
 
     def _display(self) -> Group:
         """The live part of a terminal, drawn twice a second from another thread."""

@@ -147,9 +147,9 @@ class Board:
             events, self._events = self._events, []
             return events
 
-    async def warn(self, sentence: str) -> None:
-        """A machine has something to say that a person should know."""
-        self._tell({"event": "warning", "sentence": sentence})
+    async def warn(self, sentence: str, fatal: bool = False) -> None:
+        """A machine has something to say that a person should know, or that ends the work."""
+        self._tell({"event": "trouble" if fatal else "warning", "sentence": sentence})
 
     async def close(self) -> None:
         """Sends every group home after the job that it holds."""

@@ -78,6 +78,8 @@ class Crew:
         session: With Ray.
         halted: Ends the work when set, as when the lease was lost.
         noun: What the first numbers of the board's keys count.
+        must_share: Whether every machine must see the folder, as where several folds' networks are
+            used together.
 
     Attributes:
         board: The actor to hang jobs on, and its `name`.
@@ -91,9 +93,11 @@ class Crew:
         folder: Path,
         session: Session,
         halted: threading.Event | None,
+        *,
         noun: str = "trial",
+        must_share: bool = False,
     ) -> None:
-        self.noun = noun
+        self.noun, self.must_share = noun, must_share
         self.options, self.watch, self.folder = options, watch, folder
         self.session, self.lost = session, halted or threading.Event()
         self.plan = plan_groups(
@@ -130,6 +134,7 @@ class Crew:
         config = {
             "threads": self.plan.cpus,
             "folder": str(self.folder),
+            "must_share": self.must_share,
             "data": os.environ.get("HSEARCH_DATA"),
             "train": cloudpickle.dumps(train),
         }

@@ -14,7 +14,13 @@ from hsearch.cluster.run import claim_folder
 from hsearch.cluster.session import ray_session
 from hsearch.errors import ClusterError
 from hsearch.results import FoldResult, Tested
-from hsearch.search.reproduced import ReproductionRecord, ReproductionSpec, RunRecord, run_name
+from hsearch.search.reproduced import (
+    ReproductionRecord,
+    ReproductionSpec,
+    RunRecord,
+    run_name,
+    runs_folder,
+)
 from hsearch.search.reproduction import Reproduction
 from hsearch.search.stored import StoredStudy
 from hsearch.search.watch import Watch
@@ -47,32 +53,30 @@ class _Task:
     fold: int
 
 
-def runs_folder(folder: Path, spec: ReproductionSpec) -> Path:
-    """Returns where a reproduction's runs lie, `run-000` and so on, in the folder of studies."""
-    return folder / spec.study / f"reproduce-{spec.protocol}"
-
-
 def forget_runs(folder: Path, spec: ReproductionSpec) -> None:
     """Removes the networks of all runs; the caller holds the reproduction's lease."""
     shutil.rmtree(runs_folder(folder, spec), ignore_errors=True)
 
 
-def is_over(record: ReproductionRecord) -> bool:
-    """Whether nothing is left to train or to test."""
-    return record.floor is not None and all(run.state != "running" for run in record.runs)
+def is_over(record: ReproductionRecord, runs: int) -> bool:
+    """Whether nothing of the first so many runs is left to train or to test."""
+    ended = all(run.state != "running" for run in record.runs[:runs])
+    return record.floor is not None and ended
 
 
 def run_reproduction(
     reproduction: Reproduction,
+    runs: int,
     study: StoredStudy,
     options: ClusterOptions,
     watch: RunWatch,
     halted: threading.Event | None = None,
 ) -> ReproductionRecord:
-    """Trains and tests every recorded run that is not complete, and returns the record.
+    """Trains and tests the first so many runs, as far as that is not done, and returns the record.
 
     Args:
-        reproduction: The record; the caller holds its lease.
+        reproduction: The record, with these runs; the caller holds its lease.
+        runs: How many.
         study: The record of the search, whose folder is used.
         options: How the cluster is used.
         watch: Sees the progress; all calls come from this thread.
@@ -81,10 +85,10 @@ def run_reproduction(
     out = options.folder.resolve()
     folder = runs_folder(out, reproduction.spec)
     with ray_session(options.address, folder) as session:
-        crew = Crew(options, watch, out / study.name, session, halted, noun="run")
+        crew = Crew(options, watch, out / study.name, session, halted, noun="run", must_share=True)
         claim_folder(out / study.name, study)
         with crew.working(train_fold):
-            _Driver(reproduction, crew, watch, folder).drive()
+            _Driver(reproduction, runs, crew, watch, folder).drive()
             crew.check_end(reproduction.name)
     return reproduction.record()
 
@@ -93,9 +97,10 @@ class _Driver:
     """Hangs out jobs and records their outcomes; a run is tested once its folds are trained."""
 
     def __init__(
-        self, reproduction: Reproduction, crew: Crew, watch: RunWatch, folder: Path
+        self, reproduction: Reproduction, count: int, crew: Crew, watch: RunWatch, folder: Path
     ) -> None:
-        self.reproduction, self.crew, self.watch, self.folder = reproduction, crew, watch, folder
+        self.reproduction, self.count = reproduction, count
+        self.crew, self.watch, self.folder = crew, watch, folder
         self.record = reproduction.record()
         self.waiting = deque(self._open_tasks())
         self.hanging: dict[ObjectRef[Any], _Task] = {}
@@ -110,16 +115,26 @@ class _Driver:
                 self.hanging[self._hang_out(task)] = task
             done, _ = ray.wait(list(self.hanging), timeout=WAIT_SECONDS)
             for reference in done:
-                task = self.hanging.pop(reference)
-                self._enter(task, ray.get(reference))
+                if reference in self.hanging:  # else of a run that has failed meanwhile
+                    self._enter(self.hanging.pop(reference), self._outcome(reference))
             self.crew.every_step()
+
+    def _outcome(self, reference: "ObjectRef[Any]") -> dict[str, Any]:
+        import ray
+
+        try:
+            outcome: dict[str, Any] = ray.get(reference)
+        except ray.exceptions.RayError:
+            lost = "The process that hands out jobs was lost; run the same command again to go on."
+            return {"broken": lost}
+        return outcome
 
     def _open_tasks(self) -> Iterator[_Task]:
         """What is still to do, as far as it can begin now."""
         folds = self.record.spec.folds
         if self.record.floor is None:
             yield _Task("floor", 0, folds[0])
-        for run in self.record.runs:
+        for run in self.record.runs[: self.count]:
             if run.state == "running":
                 missing = [fold for fold in folds if fold not in run.folds]
                 for fold in missing:
@@ -132,6 +147,8 @@ class _Driver:
         path = self.folder / run_name(task.run)
         if task.kind == "train":
             path = path / f"fold-{task.fold}"
+        if task.kind == "train":
+            self.reproduction.note_start(task.run)
         fold = {"train": task.fold, "test": -1, "floor": -2}[task.kind]  # no two keys may be equal
         key = task.run, fold
         return self.crew.board.train.remote(key, job, str(path), task.kind)
@@ -141,8 +158,8 @@ class _Driver:
             self.crew.trouble = ClusterError(outcome.get("broken") or outcome["failed"])
             return
         if "failed" in outcome:
-            self.reproduction.fail(task.run, outcome["failed"])
-            self.waiting = deque(other for other in self.waiting if other.run != task.run)
+            self.reproduction.fail(task.run, outcome["failed"], final="final" in outcome)
+            self._leave(task.run)
         else:
             self._enter_result(task, json.loads(outcome["result"]))
         self.record = self.reproduction.record()
@@ -153,6 +170,12 @@ class _Driver:
         self.watch.run(run)
         if task.kind == "train" and run.state == "running":
             self._test_if_trained(run)
+
+    def _leave(self, run: int) -> None:
+        """Gives up what else there is of a run, on the board too."""
+        self.waiting = deque(task for task in self.waiting if task.run != run)
+        self.hanging = {ref: task for ref, task in self.hanging.items() if task.run != run}
+        self.crew.board.withdraw.remote(run)
 
     def _enter_result(self, task: _Task, result: Any) -> None:  # noqa: ANN401 (plain JSON)
         match task.kind:

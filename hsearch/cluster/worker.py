@@ -2,7 +2,6 @@
 
 import gc
 import json
-import logging
 import os
 import socket
 import tempfile
@@ -29,8 +28,6 @@ from hsearch.training.folder import RunFolder
 from hsearch.training.loop import Report
 from hsearch.training.testing import floor_metrics, score_run
 
-logger = logging.getLogger(__name__)
-
 Train = Callable[[FoldJob, Report, RunFolder], FoldResult]
 """What trains a fold: `train_fold`, or what a benchmark puts in its place."""
 
@@ -46,7 +43,8 @@ def work(config: dict[str, Any]) -> None:
 
     Args:
         config: `group` (its number), `board` (name of the actor), `threads` (of this rank),
-            `folder` (of the study, seen by all nodes), `data` (HSEARCH_DATA where the driver has
+            `folder` (of the study, seen by all nodes; `must_share` if nothing can be done where
+            it is not), `data` (HSEARCH_DATA where the driver has
             set it) and `train` (a `Train`, pickled, so that only workers import what it needs).
     """
     torch.set_num_threads(config["threads"])
@@ -56,7 +54,7 @@ def work(config: dict[str, Any]) -> None:
     train: Train = cloudpickle.loads(config["train"])
     board = ray.get_actor(config["board"])
     if not Path(config["folder"]).is_dir():
-        ray.get(board.warn.remote(_not_shared(config["folder"])))
+        ray.get(board.warn.remote(_not_shared(config["folder"]), config["must_share"]))
     nodes = distributed.gather_objects(ray.get_runtime_context().get_node_id())
     first = distributed.rank() == 0
     if first:
@@ -85,7 +83,7 @@ def _outcome(
     try:
         return {"result": _result(ticket, job, _ToBoard(board, group, ticket["key"]), train)}
     except DivergedError as error:  # it meets every rank alike
-        return {"failed": str(error)}
+        return {"failed": str(error), "final": "yes"}
     except Exception as error:
         traceback.print_exc()
         outcome = _outcome_of(error, job)
@@ -100,13 +98,13 @@ def _outcome(
             torch.cuda.empty_cache()
 
 
-def _result(ticket: dict[str, Any], job: FoldJob, report: Report, train: Train) -> str:
+def _result(ticket: dict[str, Any], job: FoldJob, report: "_ToBoard", train: Train) -> str:
     """Does what a ticket asks for, and returns the result as JSON."""
     path = Path(ticket["path"])
     if ticket["kind"] == "test":
         tested = score_run(path, folds_of_run(job.fold))
         if ticket["key"][0] == 0:  # one run of all is drawn
-            _draw(path / f"fold-{job.fold}", path / PICTURES)
+            _draw(path / f"fold-{job.fold}", path / PICTURES, report)
         return tested.model_dump_json()
     if ticket["kind"] == "floor":
         return json.dumps(floor_metrics(job))
@@ -117,17 +115,19 @@ def _result(ticket: dict[str, Any], job: FoldJob, report: Report, train: Train) 
     return result.model_dump_json()
 
 
-def _draw(network: Path, folder: Path) -> None:
+def _draw(network: Path, folder: Path, report: "_ToBoard") -> None:
     """Draws a network on the test classes; what cannot be drawn is no reason to fail.
 
     All ranks embed the images, and rank 0 has the files.
     """
     with tempfile.TemporaryDirectory() as elsewhere:
+        place = folder if distributed.rank() == 0 else Path(elsewhere)
         try:
-            place = folder if distributed.rank() == 0 else Path(elsewhere)
             write_model_pictures(network, place, "test")
-        except HsearchError as error:  # it meets every rank alike
-            logger.warning("%s is not drawn: %s", network, error)
+        except Exception as error:  # noqa: BLE001 (ranks only speak before the drawing begins)
+            why = (str(error).splitlines() or [type(error).__name__])[0]
+            if distributed.rank() == 0:
+                report.warn(f"{network} is not drawn: {why}")
 
 
 class _ClaimError(Exception):
@@ -160,6 +160,10 @@ class _ToBoard(Report):
 
     def __init__(self, board: ActorHandle, group: int, key: tuple[int, int]) -> None:
         self.board, self.group, self.key = board, group, key
+
+    def warn(self, sentence: str) -> None:
+        """Sends what a person should know."""
+        self.board.warn.remote(sentence)
 
     def epoch(self, record: EpochRecord) -> None:
         """Sends one epoch."""

@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from hsearch.errors import DatasetError
 from hsearch.files import write_whole
 
+QUERIES = "queries.npz"
+"""Of a run's folder: what every query scored, by `separated` and `concatenated`."""
+
 _ROWS = "rows"
 
 

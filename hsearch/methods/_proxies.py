@@ -10,6 +10,7 @@ from hsearch.geometry import l2_normalise, poincare_distances
 
 NO_PARENT = -1
 NO_CLASS = -1
+MOST_LEAVES = 3000
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,14 +54,16 @@ def ball_tree(leaves: Tensor, ancestors: Tensor, curvature: float) -> ProxyView:
     The ancestor of two points is the one whose larger distance to them is the least. Every point is
     put below that of itself and its nearest neighbour, first the leaves, then the ancestors that
     these have, and so on until one is left. An ancestor is used in one round alone. Ancestors above
-    no leaf are left out; without leaves, all are there and above nothing.
+    no leaf are left out; without leaves, all are there and above nothing. Of more than MOST_LEAVES
+    leaves, so many from all over are taken, as all pairs of points are compared.
 
     Args:
         leaves: (C, D) points of the ball, one per class; C may be 0.
         ancestors: (A, D) points of the ball.
         curvature: Of the ball, > 0.
     """
-    count = len(leaves)
+    shown = torch.linspace(0, len(leaves) - 1, min(len(leaves), MOST_LEAVES)).round().long()
+    leaves, count = leaves[shown], len(shown)
     points = torch.cat([leaves, ancestors]).detach().float().cpu()
     distances = poincare_distances(points, points, curvature)
     parents = torch.full((len(points),), NO_PARENT)
@@ -78,5 +81,5 @@ def ball_tree(leaves: Tensor, ancestors: Tensor, curvature: float) -> ProxyView:
     used = ~free if count else free
     numbers = torch.cat([used.cumsum(0) - 1, torch.tensor([NO_PARENT])])  # the last serves -1
     classes = torch.full((len(points),), NO_CLASS)
-    classes[:count] = torch.arange(count)
+    classes[:count] = shown
     return ProxyView(points[used], classes[used], numbers[parents][used])

@@ -11,6 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
@@ -95,7 +96,12 @@ def label_colours(labels: NDArray[np.int64], names: Sequence[str]) -> dict[int, 
 
 
 def save(figure: Figure, path: Path) -> Path:
-    """Writes a PNG, whole or not at all, and returns its path."""
+    """Writes a PNG, whole or not at all, and returns its path.
+
+    Texts are shown as they are: a dollar sign in the name of a class begins no formula.
+    """
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)
     file = io.BytesIO()
     figure.savefig(file, format="png", metadata={"Software": "hsearch"})
     write_whole(path, file.getvalue())

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hsearch.errors import ConfigError
-from hsearch.evaluation.query_table import QueryTable, read_query_tables
+from hsearch.evaluation.query_table import QUERIES, QueryTable, read_query_tables
 from hsearch.report.values import Kind
-from hsearch.results import Metrics, score_of
+from hsearch.results import Metrics, Tested, score_of
 from hsearch.search.record import StudyRecord
-from hsearch.search.reproduced import ReproductionRecord
+from hsearch.search.reproduced import ReproductionRecord, run_name
 from hsearch.spec import FoldJob
 
 
@@ -71,14 +71,21 @@ def load_entrant(
     metric = metric or study.spec.job.objective
     queries: dict[int, dict[str, QueryTable]] = {}
     for run in reproduction.complete:
-        path = folder / f"run-{run.number:03d}" / "queries.npz"
-        if path.is_file():
+        path = folder / run_name(run.number) / QUERIES
+        if path.is_file() and run.tested:
             queries[run.number] = {
                 kind: QueryTable(table.rows, {metric: table.values[metric]})
                 for kind, table in read_query_tables(path).items()
-                if metric in table.values
+                if metric in table.values and _belongs(table, run.tested, kind, metric)
             }
     return Entrant(study, reproduction, queries)
+
+
+def _belongs(table: QueryTable, tested: Tested, kind: str, metric: str) -> bool:
+    """Whether the scores by query are those of the recorded test, not of one before."""
+    metrics = tested.separated if kind == "separated" else tested.concatenated
+    mean = float(np.nanmean(table.values[metric], dtype=np.float64))
+    return metrics is not None and bool(np.isclose(mean, metrics[metric], rtol=0, atol=1e-5))
 
 
 def row_names(entrants: Sequence[Entrant]) -> list[str]:

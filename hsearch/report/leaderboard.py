@@ -117,7 +117,8 @@ def _table(entrants: Sequence[Entrant], kind: Kind, metric: str) -> Table:
     order = sorted(range(len(rows)), key=lambda number: -rows[number].score.mean)
     ordered, names = [rows[n] for n in order], [rows[n].name for n in order]
     queries = query_scores([entrants[n] for n in order], kind, metric)
-    pairs = contrasts(names, [row.runs for row in ordered], queries)
+    found = contrasts(names, [row.runs for row in ordered], queries)
+    pairs = tuple(_without_contradiction(pair) for pair in found)
     different = [(names.index(p.one), names.index(p.other)) for p in pairs if p.different]
     letters = group_letters(len(ordered), different)
     return Table(
@@ -130,6 +131,15 @@ def _table(entrants: Sequence[Entrant], kind: Kind, metric: str) -> Table:
         contrasts=pairs,
         queries=None if queries is None else queries.shape[2],
     )
+
+
+def _without_contradiction(pair: Contrast) -> Contrast:
+    """Takes a verdict back that the order of the table contradicts.
+
+    Rows stand by the means over all their runs, but are tested on the runs that both have.
+    """
+    behind = pair.difference is not None and pair.difference.mean < 0
+    return pair.model_copy(update={"different": pair.different and not behind})
 
 
 def _row(entrant: Entrant, name: str, kind: Kind, metric: str) -> Row:

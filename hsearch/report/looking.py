@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hsearch.data.progress import Progress, silent
+from hsearch.data.records import LEVEL_TESTS
 from hsearch.data.splits import store_splits
 from hsearch.data.store import Store
 from hsearch.errors import ConfigError
@@ -86,14 +87,14 @@ def look_at(run: Path, part: LookPart, progress: Progress = silent) -> Look:
             f"The run {run} has no {part} images, because it was trained on all classes but those "
             "of the test; look at it with `--on test`."
         )
-    fold = store_splits(store, job.splits).fold(job.fold)
-    before = _see(job, store, None, shown, partial(progress, "embedding, untrained"))
-    after = _see(job, store, RunFolder(run).best, shown, partial(progress, "embedding, trained"))
-    if after.embedded.test_sets:
+    if part == "test" and np.isin(store.split[shown.rows], list(LEVEL_TESTS)).any():
         raise ConfigError(
             f"The data '{store.name}' have a test set of their own for every level, which these "
             "pictures cannot show; look with `--on validation`."
         )
+    fold = store_splits(store, job.splits).fold(job.fold)
+    before = _see(job, store, None, shown, partial(progress, "embedding, untrained"))
+    after = _see(job, store, RunFolder(run).best, shown, partial(progress, "embedding, trained"))
     return Look(job, store, part, shown.rows, np.asarray(fold.train), before, after)
 
 

@@ -85,10 +85,15 @@ def siblings_alike(parents: IntArray, labels: IntArray) -> tuple[float, float]:
         parents: (C,) the node above every class.
         labels: (C,) a coarse label of every class.
     """
-    first, second = np.triu_indices(len(labels), 1)
-    alike = labels[first] == labels[second]
-    siblings = parents[first] == parents[second]
-    return float(alike[siblings].mean()) if siblings.any() else 0.0, float(alike.mean())
+    siblings, all_pairs = _pairs(parents), len(labels) * (len(labels) - 1) / 2
+    both = _pairs(np.unique(np.column_stack([parents, labels]), axis=0, return_inverse=True)[1])
+    return both / siblings if siblings else 0.0, _pairs(labels) / all_pairs if all_pairs else 0.0
+
+
+def _pairs(labels: IntArray) -> float:
+    """How many pairs have the same label."""
+    counts = np.unique(labels.ravel(), return_counts=True)[1].astype(np.float64)
+    return float((counts * (counts - 1) / 2).sum())
 
 
 def draw_tree(look: Look) -> Figure:

@@ -159,8 +159,8 @@ class Lease:
     def _refusal(self, other: Driver) -> ConfigError:
         since = datetime.fromtimestamp(other.since).strftime("%Y-%m-%d %H:%M:%S")
         return ConfigError(
-            f"The study '{self._study.name}' is being searched by process {other.pid} on "
-            f"{other.host} since {since}; end that one, or give another name with `--study`."
+            f"'{self._study.name}' is in the hands of process {other.pid} on {other.host} since "
+            f"{since}; wait for it, or end it."
         )
 
 

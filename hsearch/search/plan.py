@@ -48,11 +48,16 @@ class StudyPlan:
                 few = domain.values if isinstance(domain, Choices) else (domain.low, domain.step)
                 sizes += [int(size or 1) for size in few]
         for size in sizes:
-            if size % workers:
-                raise ConfigError(
-                    "`batch.size` must be a multiple of --workers-per-fold, so that every worker "
-                    f"gets an equal part, but got {size} and {workers}."
-                )
+            check_share(size, workers)
+
+
+def check_share(size: int, workers: int) -> None:
+    """Raises if a batch of that size cannot be shared by so many workers."""
+    if size % workers:
+        raise ConfigError(
+            "`batch.size` must be a multiple of --workers-per-fold, so that every worker gets an "
+            f"equal part, but got {size} and {workers}."
+        )
 
 
 def plan_study(

@@ -1,5 +1,6 @@
 """What the record of a reproduction holds: frozen values that survive a round trip through JSON."""
 
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
@@ -53,6 +54,11 @@ class ReproductionSpec(Spec):
         return self.job.objective if self.job.objective in tested else "ap"
 
 
+def runs_folder(folder: Path, spec: ReproductionSpec) -> Path:
+    """Returns where a reproduction's runs lie, `run-000` and so on, in the folder of studies."""
+    return folder / spec.study / f"reproduce-{spec.protocol}"
+
+
 class RunRecord(Spec):
     """One run: the same knobs with another seed.
 
@@ -85,6 +91,8 @@ class ReproductionRecord(Spec):
         runs: By number.
         floor: All metrics of the backbone's own features on the test classes: no training, no head.
         run_ids: Of MLflow's runs, by run.
+        token: Tells it from one that was begun anew.
+        command: That the last driver was started with.
         versions: Of the packages that ran it.
     """
 
@@ -92,13 +100,15 @@ class ReproductionRecord(Spec):
     runs: tuple[RunRecord, ...] = ()
     floor: Metrics | None = None
     run_ids: dict[int, str] = Field(default_factory=dict)
+    token: str = ""
+    command: str | None = None
     versions: dict[str, str] = Field(default_factory=dict)
 
     def means(self, kind: TestedKind) -> dict[str, Mean]:
         """Returns every metric's mean over the complete runs; none where nothing is joined."""
         tests = [run.tested.metrics(kind) for run in self.complete if run.tested]
         found = [metrics for metrics in tests if metrics is not None]
-        names = found[0] if found else {}
+        names = [name for name in found[0] if all(name in m for m in found)] if found else []
         return {name: mean_of([metrics[name] for metrics in found]) for name in names}
 
     @property

@@ -1,12 +1,15 @@
 """The record of a reproduction: an Optuna study beside that of the search, with a trial per run.
 
-Study attributes   reproduction (format), spec, floor, versions, driver (see lease.py), mlflow_run.N
-Trial attributes   seed, fold0.. (FoldResults), tested; `failed` with the reason
+Study attributes   reproduction (format), token (of this one, not of one begun anew), spec, floor,
+                   command, versions, driver (see lease.py), mlflow_run.N of run N
+Trial attributes   seed, started, fold0.. (FoldResults), tested; `failed` with the reason
 Trial value        the objective on the test classes, mean over the run's networks
 
 Its name is that of the search with `/reproduce-PROTOCOL` behind it, which no search can have.
 """
 
+import secrets
+import time
 from contextlib import closing
 from typing import Self
 
@@ -72,6 +75,13 @@ class Reproduction(StoredStudy):
                 trial = create_trial(state=TrialState.RUNNING, user_attrs={"seed": seed})
                 self._optuna.create_new_trial(self._id, trial)
 
+    def note_start(self, number: int) -> None:
+        """Notes that the first training of a run begins now."""
+        with self._held():
+            key = self._key(number)
+            if "started" not in self._optuna.get_trial(key).user_attrs:
+                self._optuna.set_trial_user_attr(key, "started", time.time())
+
     def record_fold(self, number: int, result: FoldResult) -> None:
         """Records the result of one training of a run; a second one of the same is ignored."""
         with self._held():
@@ -90,14 +100,22 @@ class Reproduction(StoredStudy):
                 value = score_of(metrics, self.spec.objective(metrics))
                 self._optuna.set_trial_state_values(key, TrialState.COMPLETE, [value])
 
-    def fail(self, number: int, reason: str) -> None:
-        """Ends a run as failed; its reason is kept as one line."""
+    def fail(self, number: int, reason: str, *, final: bool) -> None:
+        """Marks a run as failed; its reason is kept as one line.
+
+        Args:
+            number: Of the run.
+            reason: Why.
+            final: Whether it would fail again, as a training that diverges; otherwise the next
+                driver tries again.
+        """
         with self._held():
             key = self._key(number)
             if self._optuna.get_trial(key).state == TrialState.RUNNING:
-                why = {"reason": " ".join(reason.split())}
+                why = {"reason": " ".join(reason.split()), "final": final}
                 self._optuna.set_trial_user_attr(key, FAILED, why)
-                self._optuna.set_trial_state_values(key, TrialState.FAIL)
+                if final:
+                    self._optuna.set_trial_state_values(key, TrialState.FAIL)
 
     def record_floor(self, floor: Metrics) -> None:
         """Records how the untrained backbone scores on the test classes."""
@@ -108,13 +126,22 @@ class Reproduction(StoredStudy):
         self.set_attribute(f"mlflow_run.{number}", run_id)
 
     def take_over(self) -> None:
-        """Begins a driver's work: completes what a killed one left half-recorded."""
+        """Begins a driver's work: completes what a killed one left half-recorded.
+
+        Runs that failed for no fault of their own are tried again.
+        """
         self.set_attribute("versions", package_versions())
-        for run in self.record().runs:
-            if run.state == "running" and run.tested is not None:
-                self.record_tested(run.number, run.tested)
-            elif run.state == "running" and run.reason is not None:
-                self.fail(run.number, run.reason)
+        with self._held():
+            for trial in self._stored():
+                key, why = self._key(trial.number), trial.user_attrs.get(FAILED)
+                if trial.state != TrialState.RUNNING:
+                    continue
+                if "tested" in trial.user_attrs:
+                    self.record_tested(trial.number, Tested.from_dict(trial.user_attrs["tested"]))
+                elif why and why["final"]:
+                    self._optuna.set_trial_state_values(key, TrialState.FAIL)
+                elif why:
+                    self._optuna.set_trial_user_attr(key, FAILED, None)
 
     def record(self) -> ReproductionRecord:
         """Returns the reproduction as it is now."""
@@ -126,6 +153,8 @@ class Reproduction(StoredStudy):
                 runs=tuple(_read(trial, self.spec) for trial in self._stored()),
                 floor=attributes.get("floor"),
                 run_ids=ids,
+                token=attributes["token"],
+                command=attributes.get("command"),
                 versions=attributes.get("versions", {}),
             )
 
@@ -164,6 +193,7 @@ def _create(name: str, storage: Storage, spec: ReproductionSpec) -> None:
         storage.optuna.create_new_study([StudyDirection.MAXIMIZE], name)
     key = storage.optuna.get_study_id_from_name(name)
     storage.optuna.set_study_user_attr(key, _MARK, FORMAT)
+    storage.optuna.set_study_user_attr(key, "token", secrets.token_hex(4))
     storage.optuna.set_study_user_attr(key, "spec", spec.to_dict())
 
 
@@ -193,18 +223,20 @@ def _check_same(recorded: ReproductionSpec, given: ReproductionSpec) -> None:
 
 def _read(trial: FrozenTrial, spec: ReproductionSpec) -> RunRecord:
     notes = trial.user_attrs
+    why = notes.get(FAILED)
+    unfinished = trial.state == TrialState.RUNNING
     assert trial.datetime_start is not None
     return RunRecord(
         number=trial.number,
         seed=notes["seed"],
-        state=_STATES[trial.state],
+        state="failed" if unfinished and why else _STATES[trial.state],
         folds={
             fold: FoldResult.from_dict(notes[f"fold{fold}"])
             for fold in spec.folds
             if f"fold{fold}" in notes
         },
         tested=Tested.from_dict(notes["tested"]) if "tested" in notes else None,
-        reason=notes.get(FAILED, {}).get("reason"),
-        started=trial.datetime_start.timestamp(),
+        reason=why["reason"] if why else None,
+        started=notes.get("started", trial.datetime_start.timestamp()),
         ended=trial.datetime_complete.timestamp() if trial.datetime_complete else None,
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from hsearch.data.library import open_data
 from hsearch.errors import ConfigError
 from hsearch.folds import ALL_CLASSES
 from hsearch.search.record import StudyRecord, TrialRecord
@@ -52,6 +53,11 @@ def plan_reproduction(
             f"and one of {seed}..{seed + runs - 1}; give another first one with `--seed`."
         )
     job = trial.job
+    if open_data(job.data).digest != job.data_digest:
+        raise ConfigError(
+            f"The data set '{job.data}' has changed since '{study.name}' was searched, so that its "
+            "test classes may be others; search again on the new data."
+        )
     if protocol == "cross-validated":
         if recipe or settings:
             raise ConfigError(

@@ -5,7 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from hsearch.results import Metrics, TestedKind
+from hsearch.errors import HsearchError
+from hsearch.results import TestedKind
 from hsearch.search.record import StudyRecord
 from hsearch.search.reproduced import PICTURES, ReproductionRecord, RunRecord, run_name
 from hsearch.tracking.address import without_credentials
@@ -17,7 +18,6 @@ from hsearch.tracking.projection import (
     STUDY,
     TAG_LENGTH,
     RunView,
-    Status,
     common_tags,
     cut,
     experiment_name,
@@ -73,7 +73,6 @@ class ReproductionTracker:
     ) -> None:
         self._study, self._reproduction = study, reproduction
         self._uri, self._runs, self._models = uri, runs, models
-        self._written: set[int] = set()
         self.behind: str | None = None
 
     def bring_up(self) -> bool:
@@ -93,32 +92,53 @@ class ReproductionTracker:
         return True
 
     def _write(self, uri: str, study: StudyRecord, record: ReproductionRecord) -> None:
+        """Writes all numbers first, then files, which may be large or lost."""
         noted = {*record.run_ids.values(), study.run_id or ""}
         experiment = experiment_name(study.spec.job)
         writer = Writer(open_client(uri), uri, experiment, study_id(study), noted)
-        writer.write(_summary_view(study, record, writer.status(STUDY)))
-        for run in record.runs:
-            if run.state == "running" or run.number in self._written:
-                continue
-            view = run_view(study, record, run)
+        writer.write(_summary_view(study, record, writer))
+        views = [run_view(study, record, run) for run in record.runs if run.state != "running"]
+        _remove_others(writer, record)
+        for run, view in zip((r for r in record.runs if r.state != "running"), views, strict=True):
             run_id = writer.write(view)
             if record.run_ids.get(run.number) != run_id:
                 self._reproduction.note_run(run_id, run.number)
-            if self._models and run.state == "complete":
-                for fold in record.spec.folds:
-                    place = self._runs / run_name(run.number) / f"fold-{fold}"
-                    files = [place / "best.safetensors", place / "job.json"]
-                    writer.write_files(view.key, f"model/fold-{fold}", files)
-            pictures = sorted((self._runs / run_name(run.number) / PICTURES).glob("*.png"))
-            if pictures:
-                writer.write_files(view.key, PICTURES, pictures)
-            self._written.add(run.number)
+        for run in record.complete:
+            self._write_files(writer, record, run)
+
+    def _write_files(self, writer: Writer, record: ReproductionRecord, run: RunRecord) -> None:
+        folder, key = self._runs / run_name(run.number), run_key(record, run.number)
+        pictures = sorted((folder / PICTURES).glob("*.png"))
+        if pictures:
+            writer.write_files(key, PICTURES, pictures)
+        for fold in record.spec.folds if self._models else ():
+            files = [folder / f"fold-{fold}" / name for name in ("best.safetensors", "job.json")]
+            if not all(file.is_file() for file in files):
+                raise HsearchError(f"the networks of run {run.number} are no longer in {folder}")
+            writer.write_files(key, f"model/fold-{fold}", files)
+
+
+def run_key(record: ReproductionRecord, number: int) -> str:
+    """Returns what tells a run from all others of its study, also from one begun anew."""
+    return f"{_prefix(record)}{record.token}-{number}"
+
+
+def _prefix(record: ReproductionRecord) -> str:
+    return f"reproduce-{record.spec.protocol}-"
+
+
+def _remove_others(writer: Writer, record: ReproductionRecord) -> None:
+    """Removes the runs of a reproduction that was forgotten."""
+    prefix = _prefix(record)
+    for key in writer:
+        if key.startswith(prefix) and not key.startswith(f"{prefix}{record.token}-"):
+            writer.remove(key)
 
 
 def run_view(study: StudyRecord, record: ReproductionRecord, run: RunRecord) -> RunView:
     """Returns the MLflow run of one run of a reproduction."""
     spec = record.spec
-    key = f"reproduce-{spec.protocol}-{run.number}"
+    key = run_key(record, run.number)
     tags = {
         **common_tags(study, spec.job_of(run.number, spec.folds[0]), key, record.versions),
         "hsearch.protocol": spec.protocol,
@@ -126,8 +146,8 @@ def run_view(study: StudyRecord, record: ReproductionRecord, run: RunRecord) -> 
         "hsearch.trial": str(spec.trial),
         "hsearch.run": str(run.number),
         "hsearch.state": run.state,
-        NOTE: f"`hsearch reproduce {spec.study} --protocol {spec.protocol}`, run "
-        f"{run.number}: trial {spec.trial} with seed {run.seed}, on the test classes.",
+        NOTE: f"Run {run.number} of `{record.command or f'hsearch reproduce {spec.study}'}`: trial "
+        f"{spec.trial} with seed {run.seed}, {spec.protocol}, on the test classes.",
         **({"hsearch.reason": run.reason} if run.reason else {}),
     }
     return RunView(
@@ -152,9 +172,13 @@ def _run_points(record: ReproductionRecord, run: RunRecord) -> Iterator[Point]:
             yield from points_of(_named(record, kind, metrics), step=0, time=time)
 
 
-def _summary_view(study: StudyRecord, record: ReproductionRecord, status: Status) -> RunView:
-    """The study's run with the means over all complete runs, which grow in steps of runs."""
-    view = study_view(study, status)
+def _summary_view(study: StudyRecord, record: ReproductionRecord, writer: Writer) -> RunView:
+    """The study's run with the means over all complete runs, which grow in steps of runs.
+
+    Steps of a reproduction that was begun anew follow those of the one before, whose numbers MLflow
+    would show otherwise.
+    """
+    view = study_view(study, writer.status(STUDY))
     complete = record.complete
     values: dict[str, float | None] = {}
     for kind in _KINDS:
@@ -162,20 +186,28 @@ def _summary_view(study: StudyRecord, record: ReproductionRecord, status: Status
         for statistic in ("mean", "std", "low", "high"):
             found = {name: getattr(mean, statistic) for name, mean in means.items()}
             values |= _named(record, kind, found, _PREFIXES[statistic])
-    time = milliseconds(max((run.ended or run.started for run in complete), default=0.0))
+    floor = _floor(record)
+    tag = f"hsearch.reproduction.{record.spec.protocol}"
+    token, _, first = (writer.tags(STUDY).get(tag) or " 0").partition(" ")
+    if token != record.token:
+        first = str(
+            1 + max((writer.last_step(STUDY, name) for name in (*values, *floor)), default=-1)
+        )
+    ended = max((run.ended or run.started for run in complete), default=study.trials[0].started)
     points = [
         *view.points,
-        *points_of(_floor(record), step=0, time=time or view.started),
-        *points_of(values, step=len(complete), time=time),
+        *points_of(floor, step=int(first), time=milliseconds(ended)),
+        *points_of(values, step=int(first) + len(complete), time=milliseconds(ended)),
     ]
-    return replace(view, points=points)
+    return replace(view, points=points, tags={**view.tags, tag: f"{record.token} {first}"})
 
 
 _PREFIXES = {"mean": "mean/", "std": "std/", "low": "ci95_low/", "high": "ci95_high/"}
 
 
-def _floor(record: ReproductionRecord) -> Metrics:
-    return {f"floor/test/{name}": value for name, value in (record.floor or {}).items()}
+def _floor(record: ReproductionRecord) -> dict[str, float | None]:
+    place = "classic/" if record.spec.protocol == "classic" else ""
+    return {f"floor/test/{place}{name}": value for name, value in (record.floor or {}).items()}
 
 
 def _named(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hsearch.tracking.address import artifact_location
+from hsearch.tracking.points import legal_key
 from hsearch.tracking.projection import BEST, ID_TAG, KEY_TAG, STUDY, RunView, Status
 
 if TYPE_CHECKING:
@@ -87,6 +88,22 @@ class Writer:
 
     def __contains__(self, key: str) -> bool:
         return key in self._known
+
+    def __iter__(self) -> Iterator[str]:
+        """Yields the keys of all runs of the study."""
+        return iter(list(self._known))
+
+    def tags(self, key: str) -> dict[str, str]:
+        """Returns the tags of a run; none if there is no such run."""
+        return dict(self._known[key].tags) if key in self._known else {}
+
+    def last_step(self, key: str, metric: str) -> int:
+        """Returns the last step of a metric of a run; -1 if it has none."""
+        return self._known[key].steps.get(legal_key(metric), -1) if key in self._known else -1
+
+    def remove(self, key: str) -> None:
+        """Deletes a run."""
+        self._client.delete_run(self._known.pop(key).run_id)
 
     def status(self, key: str) -> Status:
         """Returns the status of a run; FINISHED if there is none."""

@@ -6,15 +6,12 @@ from pathlib import Path
 import numpy as np
 
 import hsearch.distributed as distributed
-from hsearch.evaluation.query_table import QueryTable, write_query_tables
+from hsearch.evaluation.query_table import QUERIES, QueryTable, write_query_tables
 from hsearch.evaluation.scoring import Embedded, ScoreOptions, join, score
 from hsearch.results import Metrics, Tested
 from hsearch.spec import FoldJob
 from hsearch.training.score import embed_frozen, embed_runs
 from hsearch.training.setup import pick_device
-
-QUERIES = "queries.npz"
-"""Of a run's folder: what every query scored, by `separated` and `concatenated`."""
 
 
 def score_run(folder: Path, folds: Sequence[int]) -> Tested:

@@ -49,6 +49,16 @@ def lines(*arguments: str) -> list[str]:
     return [" ".join(line.split()) for line in result.stdout.splitlines()]
 
 
+def test_scores_by_query_of_another_test_are_not_believed(recorded, tmp_path):
+    good, bad = made_entrant("hpl", GOOD), made_entrant("proxy_nca", BAD)
+    recorded(good, bad)
+    for run, tables in bad.queries.items():
+        place = tmp_path / "studies" / "made-hpl" / "reproduce-cross-validated" / f"run-{run:03d}"
+        write_query_tables(place / "queries.npz", tables)
+    shown = lines("made-proxy_nca", "made-hpl")
+    assert any(line.startswith("Scores query by query are missing") for line in shown)
+
+
 def test_the_leaderboard_is_printed_with_floor_verdict_and_audit(recorded):
     recorded(made_entrant("proxy_nca", BAD), made_entrant("hpl", GOOD))
     shown = lines("made-proxy_nca", "made-hpl")

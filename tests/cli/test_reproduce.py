@@ -11,17 +11,17 @@ from hsearch.cli.main import main
 from hsearch.cli.reproducing import ReproductionProgress, result_rows
 from hsearch.search.reproduction import Reproduction
 from hsearch.search.study import Study
-from tests.search.made_reproduction import finish_run, made_plan
+from tests.search.made_reproduction import finish_run, made_plan, made_spec_on
 from tests.search.made_results import made_result
 from tests.search.made_study import SPACE, fold_of, made_spec, search
 
 
 @pytest.fixture
-def study(tmp_path, monkeypatch):
+def study(tmp_path, monkeypatch, toy_store):
     """The record of a search in the default storage of the working folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("HSEARCH_STORAGE", raising=False)
-    with closing(Study.open("s", "hsearch.db", made_spec(), SPACE)) as opened:
+    with closing(Study.open("s", "hsearch.db", made_spec_on(toy_store), SPACE)) as opened:
         opened.take_over()
         yield search(opened, 3)
 
@@ -85,7 +85,7 @@ def test_more_than_one_driver_is_refused_by_name(study, reproduction):
     with Lease(reproduction):
         result = run("s", "--tracking-uri", "none")
     assert result.exit_code == 2
-    assert "The study 's/reproduce-cross-validated' is being searched by process" in result.stderr
+    assert "'s/reproduce-cross-validated' is in the hands of process" in result.stderr
 
 
 def test_a_complete_one_is_told_again_without_training(study, reproduction):
@@ -94,7 +94,7 @@ def test_a_complete_one_is_told_again_without_training(study, reproduction):
     reproduction.record_floor({"map_at_r": 0.25, "ap": 0.125})
     result = run("s", "--runs", "3", "--tracking-uri", "none")
     assert result.exit_code == 0, result.output
-    assert "All 3 runs of s are tested already." in result.stderr
+    assert "Nothing is left to train: 12 finished fold trainings, 3 tested runs." in result.stderr
     mean = reproduction.record().means("separated")["map_at_r"]
     line = next(line for line in result.stdout.splitlines() if line.startswith("MAP@R"))
     assert line.split()[1:3] == [f"{mean.mean:.4f}", "+-"]
@@ -110,7 +110,7 @@ class TestProgress:
         ended = []
         with ReproductionProgress(reproduction.record(), lambda: ended.append(1)) as progress:
             finish_run(reproduction, 0, 0.5)
-            reproduction.fail(1, "The loss ran away.")
+            reproduction.fail(1, "The loss ran away.", final=True)
             for record in reproduction.record().runs:
                 progress.run(record)
             progress.floor()

@@ -14,7 +14,7 @@ from hsearch.search.plan import plan_study
 from hsearch.search.record import StudyRecord
 from hsearch.search.reproduction import Reproduction
 from hsearch.search.study import Study
-from tests.search.made_reproduction import finish_run, made_plan
+from tests.search.made_reproduction import finish_run, made_plan, made_spec_on
 from tests.search.made_results import made_result
 from tests.search.made_study import SPACE, made_spec, search
 
@@ -165,9 +165,9 @@ def test_the_storage_comes_from_the_environment_too(recorded, tmp_path, monkeypa
     assert len(table()) >= 3
 
 
-def test_a_reproduction_is_told_with_its_study(tmp_path):
+def test_a_reproduction_is_told_with_its_study(tmp_path, toy_store):
     storage = str(tmp_path / "studies.db")
-    with closing(Study.open("s", storage, made_spec(), SPACE)) as study:
+    with closing(Study.open("s", storage, made_spec_on(toy_store), SPACE)) as study:
         study.take_over()
         record = search(study, 2)
     before = CliRunner().invoke(main, ["studies", "s", "--storage", storage]).output

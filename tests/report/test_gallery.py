@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from hsearch.data.decoding import decode
-from hsearch.report.canvas import save
+from hsearch.report.canvas import new_figure, save
 from hsearch.report.gallery import FRAME, NEIGHBORS, TILE, draw_gallery, place_of, thumbnail
 from hsearch.report.retrieval import choose_queries, find_neighbors
 from hsearch.seeds import rng_for
@@ -58,3 +58,8 @@ def test_a_wide_image_keeps_its_shape():
     dark = tile.max(axis=2) < 128
     assert dark.sum(axis=0).tolist() == [10] * 40
     assert np.flatnonzero(dark.any(axis=1)).tolist() == list(range(15, 25))
+
+
+def test_names_with_dollars_are_shown_as_they_are(tmp_path):
+    figure = new_figure(3, 2, "a_$_$ 01", "$x^{$")
+    assert save(figure, tmp_path / "dollars.png").stat().st_size > 0

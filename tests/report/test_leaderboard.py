@@ -57,6 +57,20 @@ def test_it_survives_json():
     assert Leaderboard.from_dict(board.to_dict()) == board
 
 
+def test_runs_that_only_one_has_decide_nothing_against_those_that_both_have():
+    """Ten runs, of which the later ones are good; on the three shared seeds it is behind."""
+    much = made_entrant("hpl", [0.50, 0.51, 0.50, *[0.90] * 7])
+    little = made_entrant("proxy_nca", [0.60, 0.61, 0.60])
+    (board,) = leaderboards([much, little])
+    table = board.tables[0]
+    assert [row.name for row in table.rows] == ["hpl", "proxy_nca"]
+    (pair,) = table.contrasts
+    assert pair.difference is not None
+    assert pair.difference.mean < 0
+    assert not pair.different
+    assert {row.group for row in table.rows} == {"a"}
+
+
 def test_the_floor_is_a_row_without_interval_test_or_group():
     (board,) = leaderboards(three())
     (floor,) = board.tables[0].floors

@@ -1,12 +1,21 @@
 """Reproductions that nothing was trained for."""
 
+from hsearch.data.store import Store
 from hsearch.folds import NUM_FOLDS
 from hsearch.results import Tested
-from hsearch.search.record import StudyRecord
+from hsearch.search.record import StudyRecord, StudySpec
 from hsearch.search.reproduced import Protocol, ReproductionSpec
 from hsearch.search.reproduction import Reproduction
 from hsearch.search.reproduction_plan import plan_reproduction
 from tests.search.made_results import made_result
+from tests.search.made_study import made_spec
+
+
+def made_spec_on(store: Store) -> StudySpec:
+    """A search on data that are there, as a reproduction wants them."""
+    spec = made_spec()
+    data = {"data": str(store.path), "data_digest": store.digest}
+    return spec.model_copy(update={"job": spec.job.model_copy(update=data)})
 
 
 def made_plan(study: StudyRecord, protocol: Protocol = "cross-validated") -> ReproductionSpec:

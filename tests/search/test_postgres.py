@@ -34,7 +34,7 @@ def test_a_killed_search_on_postgres_ends_in_the_table_of_sqlite(server, expecte
         study.note_run("a run", 3)
         with closing(Study.load("s", server)) as reader:
             assert reader.record() == study.record()
-            with pytest.raises(ConfigError, match="is being searched by process"):
+            with pytest.raises(ConfigError, match="is in the hands of process"):
                 Lease(reader).acquire()
     assert study_names(server) == ["s"]
 

@@ -9,15 +9,15 @@ from hsearch.search.lease import Lease
 from hsearch.search.reproduction import Reproduction, load_reproduction
 from hsearch.search.reproduction_plan import plan_reproduction
 from hsearch.search.study import study_names
-from tests.search.made_reproduction import finish_run, made_plan, made_test
+from tests.search.made_reproduction import finish_run, made_plan, made_spec_on, made_test
 from tests.search.made_results import made_result
 from tests.search.made_study import search
 
 
 @pytest.fixture
-def study(opened):
+def study(opened, toy_store):
     """The record of a search of three trials."""
-    return search(opened(), 3)
+    return search(opened(made_spec_on(toy_store)), 3)
 
 
 @pytest.fixture
@@ -85,13 +85,13 @@ def test_a_second_result_changes_nothing(reproduction):
     before = reproduction.record()
     reproduction.record_fold(0, made_result(reproduction.spec.job_of(0, 1), 0.9))
     reproduction.record_tested(0, made_test(0.9))
-    reproduction.fail(0, "too late")
+    reproduction.fail(0, "too late", final=True)
     assert reproduction.record() == before
 
 
 def test_a_failed_run_has_its_reason_and_the_others_go_on(reproduction):
     reproduction.begin(2)
-    reproduction.fail(0, "The loss\nran away.")
+    reproduction.fail(0, "The loss\nran away.", final=True)
     finish_run(reproduction, 1)
     first, second = reproduction.record().runs
     assert (first.state, first.reason) == ("failed", "The loss ran away.")
@@ -109,10 +109,22 @@ def test_what_a_kill_left_half_recorded_is_completed(reproduction, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             finish_run(reproduction, 0)
         with pytest.raises(KeyboardInterrupt):
-            reproduction.fail(1, "why")
-    assert [run.state for run in reproduction.record().runs] == ["running", "running"]
+            reproduction.fail(1, "why", final=True)
     reproduction.take_over()
     assert [run.state for run in reproduction.record().runs] == ["complete", "failed"]
+
+
+def test_a_run_that_failed_for_no_fault_of_its_own_is_tried_again(reproduction):
+    reproduction.begin(1)
+    reproduction.record_fold(0, made_result(reproduction.spec.job_of(0, 0), 0.5))
+    reproduction.fail(0, "The worker process died 3 times.", final=False)
+    (failed,) = reproduction.record().runs
+    assert (failed.state, failed.reason) == ("failed", "The worker process died 3 times.")
+    reproduction.take_over()
+    (again,) = reproduction.record().runs
+    assert (again.state, again.reason, list(again.folds)) == ("running", None, [0])
+    finish_run(reproduction, 0)
+    assert reproduction.record().runs[0].state == "complete"
 
 
 def test_it_stands_beside_the_study_and_is_none(study, storage, reproduction):
@@ -150,6 +162,14 @@ def test_a_trial_without_all_folds_is_refused(study):
         plan_reproduction(study, lost, "cross-validated", seed=1, runs=5)
 
 
+@pytest.mark.parametrize("protocol", ["cross-validated", "classic"])
+def test_other_data_than_those_of_the_search_are_refused(study, protocol):
+    old = study.best.job.model_copy(update={"data_digest": "0" * 64})
+    best = study.best.model_copy(update={"job": old})
+    with pytest.raises(ConfigError, match=r"has changed since 's' was searched"):
+        plan_reproduction(study, best, protocol, seed=1000, runs=2)
+
+
 def test_a_cross_validated_one_takes_no_settings(study):
     with pytest.raises(ConfigError, match="belong to `--protocol classic`"):
         plan_reproduction(
@@ -158,19 +178,8 @@ def test_a_cross_validated_one_takes_no_settings(study):
 
 
 class TestClassic:
-    @pytest.fixture
-    def found(self, study, toy_store):
-        """A study whose data are there, because the classic job is resolved anew."""
-
-        def with_data(job):
-            data = {"data": str(toy_store.path), "data_digest": toy_store.digest}
-            return job.model_copy(update=data)
-
-        best = study.best.model_copy(update={"job": with_data(study.best.job)})
-        return study.model_copy(update={"trials": (best,)})
-
-    def test_one_network_of_all_classes_by_the_shared_settings_of_the_papers(self, found):
-        spec = made_plan(found, "classic")
+    def test_one_network_of_all_classes_by_the_shared_settings_of_the_papers(self, study):
+        spec = made_plan(study, "classic")
         model, schedule = spec.job.training.model, spec.job.training.schedule
         optimizer = spec.job.training.optimizer
         assert spec.folds == (ALL_CLASSES,)
@@ -178,16 +187,16 @@ class TestClassic:
         assert (model.pooling, model.weights) == ("avg+max", "pretrained")
         assert (optimizer.name, optimizer.lr["backbone"], schedule.epochs) == ("adamw", 1e-4, 30)
 
-    def test_the_knobs_are_those_of_the_trial(self, found):
-        best = found.best
-        job = made_plan(found, "classic").job
+    def test_the_knobs_are_those_of_the_trial(self, study):
+        best = study.best
+        job = made_plan(study, "classic").job
         assert job.method == best.job.method
         assert job.training.optimizer.lr["proxies"] == best.knobs["optimizer.lr.proxies"]
 
-    def test_another_recipe_and_settings_go_before(self, found):
+    def test_another_recipe_and_settings_go_before(self, study):
         spec = plan_reproduction(
-            found,
-            found.best,
+            study,
+            study.best,
             "classic",
             seed=1000,
             runs=2,

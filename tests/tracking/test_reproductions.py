@@ -48,7 +48,16 @@ def reproduction(study):
     spec = ReproductionSpec(study="hpl-a1b2c3", trial=0, protocol="cross-validated", job=job)
     waiting = RunRecord(number=1, seed=1001, state="running", started=START)
     runs = (made_run(spec, 0, 0.5), waiting)
-    return MadeReproduction(ReproductionRecord(spec=spec, runs=runs, floor={"map_at_r": 0.1}))
+    floor = {"map_at_r": 0.1}
+    return MadeReproduction(
+        ReproductionRecord(
+            spec=spec,
+            runs=runs,
+            floor=floor,
+            token="abcd",
+            command="hsearch reproduce hpl-a1b2c3 --runs 2 --seed 1000",
+        )
+    )
 
 
 @pytest.fixture
@@ -98,7 +107,7 @@ def test_runs_stand_below_the_study_with_scores_networks_and_pictures(
     assert tags["mlflow.parentRunId"] == parent[0]
     assert tags["hsearch.backbone"] == reproduction.now.spec.job.training.model.backbone
     assert (tags["hsearch.protocol"], tags["hsearch.store"]) == ("cross-validated", "0" * 64)
-    assert "hsearch reproduce hpl-a1b2c3" in tags["mlflow.note.content"]
+    assert reproduction.now.command in tags["mlflow.note.content"]
     files = artifacts(tmp_path)
     assert "artifacts/pictures/gallery.png" in files
     assert sum(name.endswith("best.safetensors") for name in files) == 4
@@ -152,6 +161,60 @@ def test_an_absent_server_is_told_and_made_good_later(study, reproduction, uri, 
     assert "cannot be reached" in absent.behind
     assert ReproductionTracker(study, reproduction, uri, runs).bring_up()
     assert len(query("select * from runs")) == 2
+
+
+def test_one_that_was_begun_anew_takes_the_place_of_the_old_one(
+    study, reproduction, uri, runs, query
+):
+    first = reproduction.now.model_copy(
+        update={"runs": tuple(made_run(reproduction.now.spec, n, 0.5) for n in range(2))}
+    )
+    reproduction.now = first
+    assert ReproductionTracker(study, reproduction, uri, runs).bring_up()
+    again = {
+        "runs": (made_run(first.spec, 0, 0.9),),
+        "token": "efgh",
+        "floor": {"map_at_r": 0.2},
+    }
+    reproduction.now = first.model_copy(update=again)
+    (runs / run_name(0) / "fold-0" / "best.safetensors").write_bytes(b"other weights")
+    assert ReproductionTracker(study, reproduction, uri, runs).bring_up()
+    active = "select name, run_uuid from runs where lifecycle_stage = 'active' order by name"
+    names = query(active)
+    assert [name for name, _ in names] == ["hpl-a1b2c3", "hpl-a1b2c3/cross-validated/run-000"]
+    shown = query(
+        "select value from latest_metrics where key = 'test/separated/map_at_r' and "
+        f"run_uuid = '{names[1][1]}'"
+    )
+    assert shown == [(pytest.approx(0.895),)]
+    found = values(query, "hpl-a1b2c3")
+    assert found["mean/test/separated/map_at_r"] == pytest.approx(0.895)
+    assert found["floor/test/map_at_r"] == 0.2
+    (place,) = runs.parent.glob(f"mlruns/*/*/{names[1][1]}/artifacts/model/fold-0")
+    assert (place / "best.safetensors").read_bytes() == b"other weights"
+
+
+def test_two_protocols_have_their_own_floors(study, reproduction, uri, runs, query):
+    assert ReproductionTracker(study, reproduction, uri, runs, models=False).bring_up()
+    classic = reproduction.now.spec.model_copy(update={"protocol": "classic"})
+    other = {"spec": classic, "runs": (), "floor": {"map_at_r": 0.7}, "token": "ijkl"}
+    second = MadeReproduction(reproduction.now.model_copy(update=other))
+    assert ReproductionTracker(study, second, uri, runs, models=False).bring_up()
+    found = values(query, "hpl-a1b2c3")
+    assert found["floor/test/map_at_r"] == 0.1
+    assert found["floor/test/classic/map_at_r"] == 0.7
+
+
+def test_networks_that_are_lost_keep_no_number_out(study, reproduction, uri, runs, query):
+    spec = reproduction.now.spec
+    both = tuple(made_run(spec, number, 0.5) for number in range(2))
+    reproduction.now = reproduction.now.model_copy(update={"runs": both})
+    (runs / run_name(0) / "fold-2" / "job.json").unlink()
+    tracker = ReproductionTracker(study, reproduction, uri, runs)
+    assert not tracker.bring_up()
+    assert tracker.behind is not None
+    assert "the networks of run 0 are no longer in" in tracker.behind
+    assert len(query("select * from runs where name like '%/run-%'")) == 2
 
 
 def test_without_an_address_nothing_is_written(study, reproduction, runs, tmp_path):

@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 
-from hsearch.evaluation.query_table import read_query_tables
+from hsearch.evaluation.query_table import QUERIES, read_query_tables
 from hsearch.evaluation.scoring import ScoreOptions, join, score
 from hsearch.folds import ALL_CLASSES
 from hsearch.training.launch import train_locally
 from hsearch.training.loop import Report
 from hsearch.training.score import embed_frozen, embed_runs
-from hsearch.training.testing import QUERIES, floor_metrics, score_run
+from hsearch.training.testing import floor_metrics, score_run
 
 
 @pytest.fixture(scope="module")
