@@ -13,6 +13,7 @@ from hsearch.spec import KnobValue
 from hsearch.words import typed
 
 _FEWEST_TICKS = 3
+_LEAST_GAP = 0.15  # of the axis, between two texts
 _ROUND = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10])
 
 
@@ -66,7 +67,15 @@ class KnobAxis:
             numbers = [lead * 10.0**power for power in range(first, last + 1) for lead in leads]
             if len(found := _inside(numbers, self.low, self.high)) >= _FEWEST_TICKS:
                 break
-        return found
+        return self._apart(found)
+
+    def _apart(self, values: list[float]) -> list[float]:
+        """Those of ascending values whose texts do not touch."""
+        kept: list[float] = []
+        for value, place in zip(values, self.places(values), strict=True):
+            if not kept or place - self.places([kept[-1]])[0] >= _LEAST_GAP:
+                kept.append(value)
+        return kept
 
     def _scaled(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.log(values) if self.log else values

@@ -22,6 +22,7 @@ def test_places_lie_between_the_ends():
         (KnobAxis("a", (), 1e-4, 1.0, log=True), ["0.0001", "0.001", "0.01", "0.1", "1"]),
         (KnobAxis("a", (), 4.0, 64.0, log=True), ["5", "10", "20", "50"]),
         (KnobAxis("a", (), 3.0, 3.0), ["3"]),
+        (KnobAxis("a", (), 0.006, 0.03, log=True), ["0.006", "0.008", "0.02", "0.03"]),
         (KnobAxis("a", (True, False)), ["true", "false"]),
     ],
 )
