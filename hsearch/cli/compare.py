@@ -118,9 +118,11 @@ def _chosen(
     for number, name in enumerate(studies):
         if all(records[number] is None for records in found.values()):
             given = f" --protocol {next(iter(found))}" if len(found) == 1 else ""
+            others = [record for records in found.values() for record in records if record]
+            like = f", as others were by `{others[0].command}`" if others else ""
             raise ConfigError(
                 f"Studies are compared on the test classes, but {name} is not reproduced yet; run "
-                f"`hsearch reproduce {name}{given}`."
+                f"`hsearch reproduce {name}{given}`{like}."
             )
     first, second = PROTOCOLS
     only = next(name for name, record in zip(studies, found[first], strict=True) if not record)

@@ -52,6 +52,7 @@ def look(name: str, part: "LookPart", folder: Path | None, storage: str, out: Pa
     if (run / "job.json").exists() or (run.is_dir() and run.name != name):
         _look_at_run(run, folder or Path("looks") / _run_name(run), part)
         return
+    name = name.removesuffix("/best")
     record = _read_record(name, storage)
     folder = folder or Path("looks") / name
     _look_at_study(record, folder)

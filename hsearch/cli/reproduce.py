@@ -71,7 +71,9 @@ FIRST_SEED = 1000
     metavar="A.B=C",
     help="One setting of the classic protocol; repeatable.",
 )
-@click.option("--anew", is_flag=True, help="Forget the runs that are recorded, and begin anew.")
+@click.option(
+    "--anew", is_flag=True, help="Forget the recorded runs of this protocol, and begin anew."
+)
 @click.option(
     "--models/--no-models",
     default=True,
@@ -112,10 +114,11 @@ def reproduce(
     runs, beside the floor: the untrained backbone's own features.
     """
     from hsearch.cli.studies import find_trial
-    from hsearch.search.plan import check_share
-    from hsearch.search.reproduction_plan import plan_reproduction
 
     record, trial = find_trial(f"{name}/{which}", storage)
+    from hsearch.search.plan import check_share  # slow to import, unlike a wrong name is to find
+    from hsearch.search.reproduction_plan import plan_reproduction
+
     spec = plan_reproduction(
         record,
         trial,
@@ -176,11 +179,13 @@ def _reproduce(
     from hsearch.cluster.reproducing import forget_runs, is_over, run_reproduction
     from hsearch.search.lease import Lease
     from hsearch.search.reproduced import runs_folder
-    from hsearch.search.reproduction import Reproduction
+    from hsearch.search.reproduction import Reproduction, load_reproduction
     from hsearch.search.study import Study
     from hsearch.tracking.reproductions import ReproductionTracker
 
     with closing(Study.load(spec.study, storage)) as study, ExitStack() as stack:
+        if anew and (old := load_reproduction(spec.study, spec.protocol, storage)):
+            click.echo(f"Forgetting {so_far(old)}.", err=aside)
         reproduction = stack.enter_context(closing(Reproduction.open(spec, storage, anew=anew)))
         waiting = partial(click.echo, err=aside)
         lease = stack.enter_context(Lease(reproduction, waiting=waiting))
@@ -194,7 +199,8 @@ def _reproduce(
         if is_over(record, runs):
             click.echo(f"Nothing is left to train: {so_far(record)}.", err=True)
         else:
-            with ReproductionProgress(record, tracker.bring_up, aside=aside) as progress:
+            again = command.replace(" --anew", "")
+            with ReproductionProgress(record, tracker.bring_up, again, aside=aside) as progress:
                 run_reproduction(reproduction, runs, study, options, progress, lease.lost)
         if not tracker.bring_up():
             click.echo(f"hsearch: warning: {tracker.behind}", err=True)
@@ -203,7 +209,7 @@ def _reproduce(
 
 def _final_words(record: "ReproductionRecord", storage: str) -> None:
     """Prints the result and what can be done with it, in commands that can be pasted."""
-    from hsearch.cli.reproducing import result_rows
+    from hsearch.cli.reproducing import below_floor, result_rows
     from hsearch.cli.tune import storage_words
 
     spec = record.spec
@@ -215,6 +221,10 @@ def _final_words(record: "ReproductionRecord", storage: str) -> None:
     for run in record.runs:
         if run.state == "failed":
             click.echo(f"Run {run.number} (seed {run.seed}) failed: {run.reason}")
+    for kind in below_floor(record):
+        click.echo(
+            f"No better than the untrained backbone ({kind}): train longer, or with other settings."
+        )
     where = storage_words(storage)
     click.echo(
         f"\nCompare with other methods: hsearch compare {shlex.quote(spec.study)}{where} ..."

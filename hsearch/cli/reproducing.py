@@ -15,7 +15,8 @@ from rich.text import Text
 from hsearch.cli.searching import Pace
 from hsearch.cli.study_words import duration_words
 from hsearch.cluster.reproducing import RunWatch
-from hsearch.results import EpochRecord, TestedKind
+from hsearch.folds import ALL_CLASSES
+from hsearch.results import EpochRecord, TestedKind, score_of
 from hsearch.search.reproduced import ReproductionRecord, RunRecord
 from hsearch.words import metric_title, plural
 
@@ -33,6 +34,18 @@ def result_rows(record: ReproductionRecord) -> tuple[list[str], list[list[str]]]
     ]
     kinds = ["score"] if one_network else list(means)
     return ["metric", *kinds[: len(means)], "floor (untrained features)"], rows
+
+
+def below_floor(record: ReproductionRecord) -> list[str]:
+    """Returns in which ways the runs score no better than the untrained backbone."""
+    floor = record.floor or {}
+    found: list[str] = []
+    for kind in KINDS:
+        means = {name: mean.mean for name, mean in record.means(kind).items()}
+        name = record.spec.objective(means)
+        if name in means and name in floor and score_of(means, name) <= score_of(floor, name):
+            found.append(kind)
+    return found
 
 
 def so_far(record: ReproductionRecord) -> str:
@@ -59,6 +72,7 @@ class ReproductionProgress(RunWatch):
     Args:
         record: As it stands before.
         ended: Called after the end of every run.
+        again: The command that continues it.
         aside: Whether to print to standard error, as where the result is for a program.
         clock: Seconds, from any moment.
     """
@@ -67,13 +81,14 @@ class ReproductionProgress(RunWatch):
         self,
         record: ReproductionRecord,
         ended: Callable[[], object],
+        again: str,
         *,
         aside: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.spec = record.spec
         self.runs = {run.number: run for run in record.runs}
-        self.ended = ended
+        self.ended, self.again = ended, again
         self.console = Console(highlight=False, markup=False, stderr=aside)
         self.pace = Pace(clock)
         self.workers = ""
@@ -93,7 +108,7 @@ class ReproductionProgress(RunWatch):
             f"seeds {min(run.seed for run in runs)} to {max(run.seed for run in runs)}"
         )
         if self._trained() or any(run.state != "running" for run in runs):
-            self.said(f"Recorded so far: {self._so_far()}; what was interrupted goes on.")
+            self.said(f"Recorded so far: {self._so_far()}.")
         if self.console.is_terminal:
             self.live.start()
         return self
@@ -107,7 +122,7 @@ class ReproductionProgress(RunWatch):
         self.live.stop()
         if kind is not None and issubclass(kind, KeyboardInterrupt):
             self.said(
-                f"Stopped. The record keeps {self._so_far()}. Run the same command again to go on; "
+                f"Stopped. The record keeps {self._so_far()}. To go on, run `{self.again}`; "
                 "interrupted folds continue after their last epoch."
             )
 
@@ -136,7 +151,8 @@ class ReproductionProgress(RunWatch):
         for fold in sorted(record.folds.keys() - before.folds.keys()):
             self.pace.fold(record.number, fold)
             if not self.console.is_terminal:
-                self.said(f"run {record.number}  fold {fold}  trained")
+                what = "" if fold == ALL_CLASSES else f"  fold {fold}"
+                self.said(f"run {record.number}{what}  trained")
         if record.state != "running" and before.state == "running":
             self.pace.end(record.number)
             self.said(f"run {record.number}  {self._end_words(record)}")
@@ -147,6 +163,8 @@ class ReproductionProgress(RunWatch):
             return f"failed: {run.reason}"
         found = {kind: metrics for kind in KINDS if (metrics := run.tested.metrics(kind))}
         name = self.spec.objective(run.tested.separated)
+        if len(found) == 1:
+            return f"tested  {metric_title(name)} {run.tested.separated[name]:.4f}"
         scores = ", ".join(f"{metrics[name]:.4f} {kind}" for kind, metrics in found.items())
         return f"tested  {metric_title(name)} {scores}"
 

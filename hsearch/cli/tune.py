@@ -266,6 +266,7 @@ def final_words(record: "StudyRecord", storage: str, tracking_uri: str) -> None:
     ]
     if record.best is not None:
         lines.insert(0, ("Train it again", f"hsearch train --like {name}/best{where}"))
+        lines.insert(0, ("Test it", f"hsearch reproduce {name}{where}"))
     if tracking_uri != NO_TRACKING:
         from hsearch.tracking.address import ui_command
 

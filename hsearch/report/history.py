@@ -57,9 +57,10 @@ def draw_history(record: StudyRecord) -> Figure:
     _draw_scores(axes, record)
     _draw_foot(axes, record)
     every = [score for trial in record.trials for score in trial.scores]
+    every += expected_scores(record).values()
     low, high = score_limits(every or [0.0, 1.0])
     axes.set_ylim(low - 0.06 * (high - low), high)
-    axes.set_xlim(-0.7, max(len(record.trials) - 0.3, 4.7))
+    axes.set_xlim(-0.7, max(len(record.trials) - 0.3, 2.7))
     whole_numbers(axes)
     tidy(axes, x="trial", y=score_title(record.spec.job.objective))
     legend_above(axes, columns=5)

@@ -1,5 +1,6 @@
 """From studies and their reproductions to leaderboards, one per data set."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,6 +12,7 @@ from hsearch.report.statistics import group_letters
 from hsearch.report.values import KINDS, Contrast, Floor, Kind, Leaderboard, Row, Table
 from hsearch.report.verdict import contrasts, estimate
 from hsearch.results import score_of
+from hsearch.words import metric_title
 
 FLOOR = "frozen backbone, no training"
 
@@ -43,9 +45,10 @@ def _check_runs(entrants: Sequence[Entrant]) -> None:
     for entrant in entrants:
         if not entrant.metrics("separated"):
             name = entrant.study.name
+            again = entrant.reproduction.command or f"hsearch reproduce {name}"
             raise ConfigError(
                 f"A study is compared by its complete runs, but {name} has none; continue with "
-                f"`hsearch reproduce {name}`."
+                f"`{again}`."
             )
 
 
@@ -105,7 +108,7 @@ def _leaderboard(entrants: Sequence[Entrant], metric: str) -> Leaderboard:
         metric=metric,
         tables=tables,
         audit=audit(entrants, row_names(entrants)),
-        notes=_notes(entrants, tables),
+        notes=_notes(entrants, tables, metric),
     )
 
 
@@ -190,8 +193,20 @@ def _same(one: dict[str, float], other: dict[str, float]) -> bool:
     )
 
 
-def _notes(entrants: Sequence[Entrant], tables: Sequence[Table]) -> tuple[str, ...]:
-    notes = []
+def _below_floor(table: Table) -> list[str]:
+    """Says which methods are no better than no training."""
+    highest = max((floor.score for floor in table.floors), default=-math.inf)
+    below = [row.name for row in table.rows if row.score.mean <= highest]
+    if not below:
+        return []
+    return [
+        f"No better than the untrained backbone ({table.kind}): {', '.join(below)}. Train longer, "
+        "or with other settings, before you conclude anything."
+    ]
+
+
+def _notes(entrants: Sequence[Entrant], tables: Sequence[Table], metric: str) -> tuple[str, ...]:
+    notes: list[str] = []
     for table in tables:
         blind = [_pair_words(p) for p in table.contrasts if p.runs > 1 and p.p_queries is None]
         if blind:
@@ -205,6 +220,18 @@ def _notes(entrants: Sequence[Entrant], tables: Sequence[Table]) -> tuple[str, .
                 f"Fewer than two shared seeds ({table.kind}), so they cannot be told apart: "
                 f"{'; '.join(alone)}."
             )
+        notes += _below_floor(table)
+        if any(p.runs < len(row.runs) for p in table.contrasts for row in table.rows if p.runs):
+            notes.append(
+                f"Not all have the same seeds ({table.kind}): means are over all runs of a method, "
+                "but what one is behind another, and the tests, over the runs that both have."
+            )
+    searched = {entrant.job.objective for entrant in entrants}
+    if searched != {metric}:
+        notes.append(
+            f"The searches maximised {', '.join(map(metric_title, sorted(searched)))}, not "
+            f"{metric_title(metric)}: a metric that is chosen after looking at several proves less."
+        )
     lacking = [e.study.name for e in entrants if e.reproduction.floor is None]
     if lacking:
         notes.append(f"The floor of {', '.join(lacking)} is not recorded.")

@@ -46,7 +46,7 @@ def expected_scores(record: StudyRecord) -> dict[int, float]:
         elif trial.state == "lost" and trial.folds:
             shared = zip(best.scores, trial.scores, strict=False)  # it has the first folds alone
             behind = [ahead - score for ahead, score in shared]
-            scores[trial.number] = best.score - statistics.fmean(behind)
+            scores[trial.number] = max(0.0, best.score - statistics.fmean(behind))
     return scores
 
 

@@ -49,6 +49,8 @@ class Reproduction(StoredStudy):
     def open(cls, spec: ReproductionSpec, storage: str, *, anew: bool = False) -> Self:
         """Creates a reproduction, or continues the one with the same spec.
 
+        One without a finished training binds nobody yet: another spec replaces its own.
+
         Args:
             spec: What is trained again.
             storage: Path of a SQLite file or URL of a database.
@@ -58,10 +60,11 @@ class Reproduction(StoredStudy):
         with Storage(storage, create=False).closed_on_error() as opened:
             with opened.guarded():
                 known = _find(name, opened)
-                if known is not None and anew:
+                if known is not None and (anew or _is_empty(known, spec, opened)):
                     _check_idle(name, opened.optuna.get_study_user_attrs(known).get("driver"))
                     opened.optuna.delete_study(known)
-                if known is None or anew:
+                    known = None
+                if known is None:
                     _create(name, opened, spec)
             reproduction = cls(name, opened)
             _check_same(reproduction.spec, spec)
@@ -195,6 +198,13 @@ def _create(name: str, storage: Storage, spec: ReproductionSpec) -> None:
     storage.optuna.set_study_user_attr(key, _MARK, FORMAT)
     storage.optuna.set_study_user_attr(key, "token", secrets.token_hex(4))
     storage.optuna.set_study_user_attr(key, "spec", spec.to_dict())
+
+
+def _is_empty(key: int, spec: ReproductionSpec, storage: Storage) -> bool:
+    """Whether a reproduction has another spec, and no training that would be lost."""
+    other = storage.optuna.get_study_user_attrs(key)["spec"] != spec.to_dict()
+    trials = storage.optuna.get_all_trials(key, deepcopy=False)
+    return other and not any(k.startswith("fold") for t in trials for k in t.user_attrs)
 
 
 def _check_idle(name: str, driver: object) -> None:

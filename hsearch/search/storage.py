@@ -136,7 +136,10 @@ def _check_file(path: Path, create: bool) -> None:
     if not path.parent.is_dir():
         raise ConfigError(f"The folder of the storage {path} does not exist; make it first.")
     if not create and not path.exists():
-        raise ConfigError(f"There is no storage {path}; give that of a search with `--storage`.")
+        raise ConfigError(
+            f"There is no storage {path}; `hsearch tune` makes it, or name another with "
+            "`--storage`."
+        )
 
 
 def _engine_settings(url: URL) -> dict[str, object]:

@@ -131,7 +131,7 @@ def embed_frozen(job: FoldJob, part: Part) -> Embedded:
     """Returns the images of some classes as the job's backbone sees them before any training.
 
     Its pooled features are compared by cosine, without a head. Random weights are those with which
-    the job's training begins.
+    the training of fold 0 begins.
     """
     store = open_job_store(job)
     return embed_part(_Frozen(job).to(pick_device()), job, store, part_rows(job, store, part))
@@ -145,7 +145,7 @@ class _Frozen(nn.Module):
     def __init__(self, job: FoldJob) -> None:
         super().__init__()
         spec = job.training.model
-        seed = seed_for(job.seed, "model", job.fold)
+        seed = seed_for(job.seed, "model", 0)
         self.embedder, self.pooling = Embedder(spec, seed=seed, features="map"), spec.pooling
 
     def embed(self, images: Tensor) -> Tensor:

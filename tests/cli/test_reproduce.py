@@ -108,7 +108,7 @@ def test_a_complete_one_is_told_again_without_training(study, reproduction):
 class TestProgress:
     def test_folds_tests_and_failures_are_lines(self, reproduction, capsys):
         ended = []
-        with ReproductionProgress(reproduction.record(), lambda: ended.append(1)) as progress:
+        with ReproductionProgress(reproduction.record(), lambda: ended.append(1), "") as progress:
             finish_run(reproduction, 0, 0.5)
             reproduction.fail(1, "The loss ran away.", final=True)
             for record in reproduction.record().runs:
@@ -128,12 +128,13 @@ class TestProgress:
         record = reproduction.record()
         with (
             pytest.raises(KeyboardInterrupt),
-            ReproductionProgress(record, lambda: None),
+            ReproductionProgress(record, lambda: None, "hsearch reproduce s"),
         ):
             raise KeyboardInterrupt
         said = capsys.readouterr().out
         assert "Recorded so far: 4 finished fold trainings, 1 tested run" in said
-        assert "Stopped. The record keeps 4 finished fold trainings, 1 tested run." in said
+        kept = "Stopped. The record keeps 4 finished fold trainings, 1 tested run. To go on, run "
+        assert f"{kept}`hsearch reproduce s`" in " ".join(said.split())
 
     def test_rows_have_every_metric_of_both_kinds_and_the_floor(self, reproduction):
         finish_run(reproduction, 0)

@@ -194,3 +194,18 @@ def test_queries_without_relevant_images_count_in_no_test():
     (board,) = leaderboards(entrants)
     assert board.tables[0].queries == 33
     assert board.tables[0].contrasts[0].p_queries is not None
+
+
+def test_a_method_that_is_no_better_than_no_training_is_named():
+    (board,) = leaderboards([made_entrant("hpl", GOOD), made_entrant("proxy_nca", [0.15, 0.2])])
+    (note, *_) = [note for note in board.notes if "untrained backbone" in note]
+    assert note.startswith("No better than the untrained backbone (separated): proxy_nca. ")
+
+
+def test_another_metric_than_that_of_the_search_and_other_seeds_are_noted():
+    (board,) = leaderboards(three(), "precision_at_1")
+    assert any(note.startswith("The searches maximised MAP@R, not P@1:") for note in board.notes)
+    (same,) = leaderboards(three())
+    assert not any("maximised" in note or "same seeds" in note for note in same.notes)
+    (unequal,) = leaderboards([made_entrant("hpl", GOOD), made_entrant("proxy_nca", BAD[:3])])
+    assert any(note.startswith("Not all have the same seeds") for note in unequal.notes)

@@ -134,8 +134,16 @@ def test_it_stands_beside_the_study_and_is_none(study, storage, reproduction):
     assert load_reproduction("other", "cross-validated", storage) is None
 
 
+def test_one_without_a_finished_training_binds_nobody(study, storage, reproduction):
+    reproduction.begin(2)
+    other = made_plan(study).model_copy(update={"trial": 99})
+    with closing(Reproduction.open(other, storage)) as replaced:
+        assert (replaced.record().spec.trial, replaced.record().runs) == (99, ())
+
+
 def test_another_best_trial_is_refused_until_it_is_begun_anew(study, storage, reproduction):
     reproduction.begin(2)
+    reproduction.record_fold(0, made_result(reproduction.spec.job_of(0, 0), 0.5))
     other = made_plan(study).model_copy(update={"trial": 99})
     with pytest.raises(ConfigError, match=r"begun with trial \d, but trial 99 is the best"):
         Reproduction.open(other, storage)
