@@ -46,6 +46,18 @@ def texts(rows):
     return [[cell.text for cell in row.find_elements(By.TAG_NAME, "td")] for row in rows]
 
 
+def shown_number(value):
+    return f"{value:.4f}"
+
+
+def interval_shown(estimate):
+    return f"{estimate['low']:.4f} to {estimate['high']:.4f}"
+
+
+def spread_shown(estimate):
+    return f"{estimate['mean']:.4f} \N{PLUS-MINUS SIGN} {estimate['mean'] - estimate['low']:.4f}"
+
+
 def p_shown(p):
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
@@ -55,7 +67,6 @@ def test_every_number_is_that_of_the_json(written, shown):
     (board,) = values["leaderboards"]
     for details in shown.find_elements(By.TAG_NAME, "summary"):
         details.click()
-    leaders, audit = [], None
     *tables, audit = shown.find_elements(By.TAG_NAME, "table")
     leaders, metrics = tables[::2], tables[1::2]
     assert len(leaders) == len(metrics) == len(board["tables"]) == 2
@@ -64,25 +75,30 @@ def test_every_number_is_that_of_the_json(written, shown):
         first, second = table["rows"]
         (pair,), (floor,) = table["contrasts"], table["floors"]
         expected = [
-            [row["name"], f"{row['score']['mean']:.4f}"]
-            + [f"{row['score']['low']:.4f} to {row['score']['high']:.4f}", str(len(row["runs"]))]
+            [row["name"], shown_number(row["score"]["mean"]), interval_shown(row["score"])]
             for row in (first, second)
         ]
-        distance = [f"{pair['difference']['mean']:.4f}", p_shown(pair["p_runs"])]
-        expected[0] += ["", "", "", first["group"], ""]
-        expected[1] += [*distance, p_shown(pair["p_queries"]), second["group"], ""]
-        expected.append([floor["name"], f"{floor['score']:.4f}", *[""] * 7])
+        runs = [str(len(row["runs"])) for row in (first, second)]
+        ps = [p_shown(pair["p_runs"]), p_shown(pair["p_queries"])]
+        distance = shown_number(pair["difference"]["mean"])
+        expected[0] += [runs[0], "", "", "", first["group"], ""]
+        expected[1] += [runs[1], distance, *ps, second["group"], ""]
+        expected.append([floor["name"], shown_number(floor["score"]), *[""] * 7])
         assert texts(found.find_elements(By.CSS_SELECTOR, "tbody tr")) == expected
 
     for table, found in zip(board["tables"], metrics, strict=True):
-        rows = texts(found.find_elements(By.CSS_SELECTOR, "tbody tr"))
-        for row, cells in zip(table["rows"], rows, strict=False):
-            spreads = [
-                f"{m['mean']:.4f} +- {m['mean'] - m['low']:.4f}" for m in row["metrics"].values()
-            ]
-            assert cells == [row["name"], *spreads]
+        first, second = table["rows"]
         (floor,) = table["floors"]
-        assert rows[-1] == [floor["name"], *(f"{m:.4f}" for m in floor["metrics"].values())]
+        spreads = [
+            [
+                spread_shown(first["metrics"][name]),
+                spread_shown(second["metrics"][name]),
+                shown_number(floor["metrics"][name]),
+            ]
+            for name in first["metrics"]
+        ]
+        rows = texts(found.find_elements(By.CSS_SELECTOR, "tbody tr"))
+        assert [cells for _, *cells in rows] == spreads
 
     points = [[point["topic"], point["words"]] for point in board["audit"]]
     assert sorted(texts(audit.find_elements(By.CSS_SELECTOR, "tbody tr"))) == sorted(points)
@@ -97,7 +113,7 @@ def test_every_number_is_that_of_the_json(written, shown):
 def test_it_is_read_in_light_and_in_the_dark(shown, scheme, ink):
     feature = {"name": "prefers-color-scheme", "value": scheme}
     shown.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
-    assert shown.execute_script("return getComputedStyle(document.body).color") in (
+    assert shown.execute_script("return getComputedStyle(document.body).color") == (
         f"rgb({ink}, {ink}, {ink})"
     )
     for details in shown.find_elements(By.TAG_NAME, "summary"):

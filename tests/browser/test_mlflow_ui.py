@@ -9,8 +9,8 @@ from tests.browser.made_folder import PROTOCOL, run_of
 
 METRICS = ("mean/test/separated/map_at_r", "mean/test/concatenated/map_at_r", "mean/val/map_at_r")
 
-# The table of metrics draws only the rows in sight: scrolls on until the wanted one is there, and
-# returns what stands in its row.
+# The table of metrics is two grids side by side that draw only what is in sight. This scrolls them
+# until the wanted name is seen, and returns what is seen beside it at the same height.
 CELLS_OF_METRIC = """
 const links = [...document.querySelectorAll('[role=grid] a[title="Plot chart"]')];
 if (!links.length) return null;
@@ -20,14 +20,20 @@ const values = [...document.querySelectorAll('[role=grid]')].find(
 const link = links.find(link => link.textContent.trim() === arguments[0]);
 if (!link) {
     const end = values.scrollTop + values.clientHeight >= values.scrollHeight;
-    values.scrollTop = end ? 0 : values.scrollTop + values.clientHeight - 50;
+    values.scrollTop = end ? 0 : values.scrollTop + values.clientHeight;
     return null;
 }
+values.scrollTop = parseInt(link.closest('[style*="top:"]').style.top) - 90;
 values.scrollIntoView({block: 'center'});
-const top = link.closest('[style*="top:"]').style.top;
-return [...values.querySelectorAll('[style*="top:"]')]
-    .filter(cell => cell.style.top === top)
-    .sort((one, other) => parseInt(one.style.left) - parseInt(other.style.left))
+const middle = element => {
+    const box = element.getBoundingClientRect();
+    return (box.top + box.bottom) / 2;
+};
+const [height, frame] = [middle(link), values.getBoundingClientRect()];
+if (height < frame.top || height > frame.bottom) return null;
+return [...values.querySelectorAll('span')]
+    .filter(cell => Math.abs(middle(cell) - height) < 10)
+    .sort((one, other) => one.getBoundingClientRect().left - other.getBoundingClientRect().left)
     .map(cell => cell.textContent.trim());
 """
 
@@ -45,7 +51,7 @@ def shown_row(page, head):
 def shown_metric(page, name):
     cells = wait_for(
         page,
-        lambda page: (found := page.execute_script(CELLS_OF_METRIC, name)) and all(found) and found,
+        lambda page: page.execute_script(CELLS_OF_METRIC, name),
         f"the metric {name}",
     )
     return [float(cell) for cell in cells]
