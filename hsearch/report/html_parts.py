@@ -53,7 +53,7 @@ def html_table(heads: Sequence[str], rows: Iterable[str], words: Collection[int]
     Args:
         heads: Of the columns.
         rows: See `html_row`.
-        words: Which columns hold words; the others hold numbers, whose heads stand right as they do.
+        words: Which columns hold words; the others hold numbers, and their heads stand right.
     """
     head = "".join(
         f"<th>{escape(each)}</th>" if number in words else f'<th class="n">{escape(each)}</th>'

@@ -10,7 +10,8 @@ from tests.browser.made_folder import PROTOCOL, run_of
 METRICS = ("mean/test/separated/map_at_r", "mean/test/concatenated/map_at_r", "mean/val/map_at_r")
 
 # The table of metrics is two grids side by side that draw only what is in sight. This scrolls them
-# until the wanted name is seen, and returns what is seen beside it at the same height.
+# until the wanted name is seen, and returns what is seen beside it at the same height. The names
+# follow the values one event of scrolling late, so it ends in steps of a pixel, as a wheel does.
 CELLS_OF_METRIC = """
 const links = [...document.querySelectorAll('[role=grid] a[title="Plot chart"]')];
 if (!links.length) return null;
@@ -23,14 +24,15 @@ if (!link) {
     values.scrollTop = end ? 0 : values.scrollTop + values.clientHeight;
     return null;
 }
-values.scrollTop = parseInt(link.closest('[style*="top:"]').style.top) - 90;
+const wanted = parseInt(link.closest('[style*="top:"]').style.top) - 90;
+values.scrollTop = wanted + (values.scrollTop === wanted ? 1 : 0);
 values.scrollIntoView({block: 'center'});
 const middle = element => {
     const box = element.getBoundingClientRect();
     return (box.top + box.bottom) / 2;
 };
-const [height, frame] = [middle(link), values.getBoundingClientRect()];
-if (height < frame.top || height > frame.bottom) return null;
+const height = middle(link);
+if (Math.abs(names.scrollTop - values.scrollTop) > 1) return null;
 return [...values.querySelectorAll('span')]
     .filter(cell => Math.abs(middle(cell) - height) < 10)
     .sort((one, other) => one.getBoundingClientRect().left - other.getBoundingClientRect().left)
