@@ -139,7 +139,7 @@ def _metrics(table: Table, path: str) -> str:
         )
         for name in metrics_of(table)
     ]
-    names = [each.name for each in (*table.rows, *table.floors)]
+    names = [*(row.name for row in table.rows), *(floor.name for floor in table.floors)]
     return html_table(["metric", *names], rows)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from hsearch.folds import NUM_FOLDS
 from hsearch.report.model_pictures import write_model_pictures
 from hsearch.search.plan import plan_study
-from hsearch.search.reproduced import run_name
+from hsearch.search.reproduced import Protocol, run_name
 from hsearch.search.reproduction import Reproduction
 from hsearch.search.reproduction_plan import plan_reproduction
 from hsearch.search.study import Study
@@ -25,7 +25,7 @@ METHODS = {"proxy_nca": 0.31, "hpl": 0.37}
 """With the score around which the made trials of its search lie."""
 EXPERIMENT = "hsearch/toy"
 NUM_TRIALS, NUM_RUNS = 3, 2
-PROTOCOL = "cross-validated"
+PROTOCOL: Protocol = "cross-validated"
 
 
 @dataclass(frozen=True)
