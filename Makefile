@@ -17,11 +17,12 @@ demo: $(VENV)/.installed
 	@echo
 	$(BIN)/hsearch studies
 	@echo
-	@echo "Curves and knobs: $(BIN)/mlflow ui --backend-store-uri sqlite:///mlflow.db --host 127.0.0.1"
+	@echo "Test classes:     $(BIN)/hsearch reproduce STUDY, then $(BIN)/hsearch compare STUDY STUDY"
+	@echo "Curves and knobs: $(BIN)/hsearch ui"
 	@echo "All commands:     $(BIN)/hsearch --help"
 
 test: check programs
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -35,8 +36,8 @@ bench: $(VENV)/.installed-dev
 	for script in benchmarks/*.py; do $(BIN)/python $$script --check || exit 1; done
 
 $(BIN)/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "hsearch needs Python 3.11 or newer; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11, 4))' || \
+		{ echo "hsearch needs Python 3.11.4 or newer; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --upgrade pip
 

@@ -44,6 +44,6 @@ def did_you_mean(given: str, valid: Iterable[str]) -> str:
     """Returns the tail of a message about an unknown name: the nearest valid one, then all."""
     names = sorted(valid)
     folded = {name.casefold(): name for name in names}
-    near = difflib.get_close_matches(given.casefold(), folded, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(given.casefold(), folded, n=1, cutoff=0.65)
     hint = f" Did you mean '{folded[near[0]]}'?" if near else ""
     return f"valid names: {', '.join(names) or '(none)'}.{hint}"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hsearch.cli.options import storage_option
+from hsearch.cli.options import NO_TRACKING, storage_option, tracking_option
 from hsearch.cli.output import print_table
 
 if TYPE_CHECKING:
@@ -14,15 +14,12 @@ if TYPE_CHECKING:
     from hsearch.report.values import Comparison, Leaderboard, Table
     from hsearch.search.reproduced import Protocol, ReproductionRecord
 
-_PROTOCOLS: "tuple[Protocol, ...]" = ("cross-validated", "classic")
-"""The first is preferred where all studies have both."""
-
 
 @click.command()
 @click.argument("studies", nargs=-1, required=True, metavar="STUDY...")
 @click.option(
     "--protocol",
-    type=click.Choice(_PROTOCOLS),
+    type=click.Choice(["cross-validated", "classic"]),
     help="Whose results; by default the one that all studies have.",
 )
 @click.option(
@@ -34,7 +31,7 @@ _PROTOCOLS: "tuple[Protocol, ...]" = ("cross-validated", "classic")
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
-    help="Write compare.html, .tex, .csv and .json there.",
+    help="Write compare.html, .tex, .csv and .json there, and the page to MLflow as well.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 @click.option(
@@ -45,6 +42,7 @@ _PROTOCOLS: "tuple[Protocol, ...]" = ("cross-validated", "classic")
     help="Folder of the reproductions, with the scores query by query.",
 )
 @storage_option
+@tracking_option
 def compare(
     studies: tuple[str, ...],
     protocol: "Protocol | None",
@@ -53,6 +51,7 @@ def compare(
     as_json: bool,
     out: Path,
     storage: str,
+    tracking_uri: str,
 ) -> None:
     """Compare reproduced studies: who is best, and was it fair.
 
@@ -61,10 +60,16 @@ def compare(
     """
     from hsearch.report.comparison import compare as compared
     from hsearch.report.listing import json_text
+    from hsearch.tracking.address import checked_uri
 
-    comparison = compared(_entrants(studies, protocol, metric, out, storage), metric)
+    if tracking_uri != NO_TRACKING:
+        checked_uri(tracking_uri)
+    entrants = _entrants(studies, protocol, metric, out, storage)
+    comparison = compared(entrants, metric)
     if folder is not None:
         _write(comparison, folder)
+        if tracking_uri != NO_TRACKING:
+            _log(entrants, folder / "compare.html", tracking_uri)
     if as_json:
         click.echo(json_text(comparison), nl=False)
         return
@@ -82,10 +87,11 @@ def _entrants(
 ) -> "list[Entrant]":
     from hsearch.cli.studies import read_record
     from hsearch.report.entrant import load_entrant
+    from hsearch.search.reproduced import PROTOCOLS
     from hsearch.search.reproduction import load_reproduction
 
     records = [read_record(name, storage) for name in studies]
-    asked: tuple[Protocol, ...] = (protocol,) if protocol else _PROTOCOLS
+    asked = (protocol,) if protocol else PROTOCOLS
     found = {
         each: [load_reproduction(record.name, each, storage) for record in records]
         for each in asked
@@ -104,6 +110,7 @@ def _chosen(
 ) -> "Protocol":
     """Returns the first protocol by which all studies are reproduced."""
     from hsearch.errors import ConfigError
+    from hsearch.search.reproduced import PROTOCOLS
 
     for protocol, records in found.items():
         if all(record is not None for record in records):
@@ -115,7 +122,7 @@ def _chosen(
                 f"Studies are compared on the test classes, but {name} is not reproduced yet; run "
                 f"`hsearch reproduce {name}{given}`."
             )
-    first, second = _PROTOCOLS
+    first, second = PROTOCOLS
     only = next(name for name, record in zip(studies, found[first], strict=True) if not record)
     raise ConfigError(
         f"Results of different protocols are never compared, but {only} is reproduced by the "
@@ -132,6 +139,16 @@ def _write(comparison: "Comparison", folder: Path) -> None:
     texts = {"html": page_html, "tex": latex, "csv": csv_text, "json": json_text}
     for suffix, text in texts.items():
         write_whole(folder / f"compare.{suffix}", text(comparison).encode())
+
+
+def _log(entrants: "list[Entrant]", page: Path, uri: str) -> None:
+    """Puts the page into the run of every compared study in MLflow."""
+    from hsearch.tracking.address import checked_uri
+    from hsearch.tracking.files import log_files
+
+    studies = [entrant.study for entrant in entrants]
+    if trouble := log_files(checked_uri(uri), studies, "compare", [page]):
+        click.echo(f"hsearch: warning: {trouble}", err=True)
 
 
 def _show(comparison: "Comparison") -> None:

@@ -8,6 +8,7 @@ import click
 from hsearch.cli.output import megabytes, print_table
 
 if TYPE_CHECKING:
+    from hsearch.data.records import Report
     from hsearch.data.store import Store
     from hsearch.folds import ClassSplits, Splits
 
@@ -145,10 +146,26 @@ def prepare(
     from hsearch.data.remote import new_address
 
     address = new_address(to, name, force=force) if to else None
-    if not (address and path is None and name in prepared_names()):
+    if address and path is None and name in prepared_names():
+        _check_sent_as_it_is(name)
+    else:
         _prepare(name, path, source, size, skip_bad, force, report_file)
     if address:
         send_store(name, address)
+
+
+def _check_sent_as_it_is(name: str) -> None:
+    """Refuses options that say how to prepare where nothing is prepared."""
+    ctx = click.get_current_context()
+    options = {"source": "--source", "size": "--size", "skip_bad": "--skip-bad"}
+    options["report_file"] = "--report"
+    default = click.core.ParameterSource.DEFAULT
+    given = [option for key, option in options.items() if ctx.get_parameter_source(key) != default]
+    if given:
+        raise click.UsageError(
+            f"The data '{name}' are prepared and would be sent as they are, but {', '.join(given)} "
+            "says how to prepare; leave it out, or prepare them again with --from and --force."
+        )
 
 
 def _prepare(
@@ -188,11 +205,16 @@ def _prepare(
         click.echo(f"All of it is listed in {report_file}")
     if stopped:
         raise stopped
-    classes = f"{report.classes} {'class' if report.classes == 1 else 'classes'}"
-    click.echo(f"{name}: {report.images} images of {classes} in {store_path(name)}")
+    click.echo(f"{name}: {report.images} images {_labels(report)} in {store_path(name)}")
     splits = _splits(open_data(name))
     if isinstance(splits, str):
         click.echo(f"hsearch: warning: these data cannot be trained on yet. {splits}", err=True)
+
+
+def _labels(report: "Report") -> str:
+    if report.tags:
+        return f"with {report.tags} {'tag' if report.tags == 1 else 'tags'}"
+    return f"of {report.classes} {'class' if report.classes == 1 else 'classes'}"
 
 
 @data.command()
@@ -210,13 +232,15 @@ def _prepare(
     metavar="FILE.png",
     type=click.Path(path_type=Path, dir_okay=False),
     callback=_new_file,
-    help="Where the contact sheet goes; by default beside the store.",
+    help="Where the contact sheet goes; by default beside the store, or for one at an address into "
+    "the current folder.",
 )
 def show(name: str, kind: "Splits", sheet: Path | None) -> None:
     """Show levels, sizes, splits, folds and provenance of a data set, and draw a contact sheet.
 
     The sheet shows images of classes from all over the hierarchy, or of frequent to rare tags.
     """
+    from hsearch.addresses import is_address
     from hsearch.cli import store_summary
     from hsearch.data.contact_sheet import write_contact_sheet
     from hsearch.data.library import open_data
@@ -234,7 +258,9 @@ def show(name: str, kind: "Splits", sheet: Path | None) -> None:
         click.echo(f"\nNo folds: {splits}")
     else:
         print_table(("part", "classes", "images"), store_summary.folds(store, splits), title="")
-    path = sheet or store.path.with_suffix(".png")
+    path = sheet or (
+        Path(f"{store.name}.png") if is_address(name) else store.path.with_suffix(".png")
+    )
     write_contact_sheet(store, path)
     click.echo(f"\nContact sheet: {path}")
 

@@ -9,7 +9,7 @@ from hsearch.cli.output import print_table
 from hsearch.data.records import Report
 
 EXAMPLES = 3
-"""How many places a table shows per reason."""
+"""How many places a table shows per reason, and how many names of a group of identical images."""
 
 
 def print_found(report: Report) -> None:
@@ -18,7 +18,7 @@ def print_found(report: Report) -> None:
         click.echo(note)
     rows = [
         (reason, str(len(places)), ", ".join(places[:EXAMPLES]))
-        for reason, places in _found(report).items()
+        for reason, places in _found(report, most=EXAMPLES).items()
     ]
     if rows:
         print_table(("reason", "count", "such as"), rows, title="Found:")
@@ -33,13 +33,22 @@ def write_found(path: Path, report: Report) -> None:
             writer.writerows((reason, place) for place in places)
 
 
-def _found(report: Report) -> dict[str, list[str]]:
+def _found(report: Report, most: int | None = None) -> dict[str, list[str]]:
+    """Where what was found; of groups, at most so many names."""
     conflicts = set(report.conflicts)
     same = [group for group in report.duplicates if group not in conflicts]
     identical = {
         "identical images with different labels (kept)": report.conflicts,
         "identical images (kept)": same,
     }
-    kept = {reason: [" = ".join(group) for group in groups] for reason, groups in identical.items()}
+    kept = {
+        reason: [_joined(group, most) for group in groups] for reason, groups in identical.items()
+    }
     kept["class with a single image (kept)"] = list(report.singles)
     return report.by_reason() | {reason: places for reason, places in kept.items() if places}
+
+
+def _joined(group: tuple[str, ...], most: int | None) -> str:
+    shown = group[:most]
+    more = len(group) - len(shown)
+    return " = ".join([*shown, *([f"{more} more"] if more else [])])

@@ -135,7 +135,7 @@ def reproduce(
         folder=out,
     )
     check_options(options)
-    found = _reproduce(spec, runs, storage, options, uri, anew=anew, models=models)
+    found = _reproduce(spec, runs, storage, options, uri, anew=anew, models=models, aside=as_json)
     if as_json:
         click.echo(json.dumps(found.to_dict(), indent=2))
     else:
@@ -153,6 +153,7 @@ def _reproduce(
     *,
     anew: bool,
     models: bool,
+    aside: bool,
 ) -> "ReproductionRecord":
     from hsearch.cli.reproducing import ReproductionProgress
     from hsearch.cluster.reproducing import forget_runs, is_over, run_reproduction, runs_folder
@@ -168,12 +169,12 @@ def _reproduce(
             forget_runs(options.folder, spec)
         reproduction.begin(runs)
         folder = runs_folder(options.folder.resolve(), spec)
-        tracker = ReproductionTracker(study, reproduction, uri, folder if models else None)
+        tracker = ReproductionTracker(study, reproduction, uri, folder, models=models)
         record = reproduction.record()
         if is_over(record):
             click.echo(f"All {len(record.runs)} runs of {spec.study} are tested already.", err=True)
         else:
-            with ReproductionProgress(record, tracker.bring_up) as progress:
+            with ReproductionProgress(record, tracker.bring_up, aside=aside) as progress:
                 run_reproduction(reproduction, study, options, progress, halted=lease.lost)
         if not tracker.bring_up():
             click.echo(f"hsearch: warning: {tracker.behind}", err=True)

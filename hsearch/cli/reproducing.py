@@ -44,6 +44,7 @@ class ReproductionProgress(RunWatch):
     Args:
         record: As it stands before.
         ended: Called after the end of every run.
+        aside: Whether to print to standard error, as where the result is for a program.
         clock: Seconds, from any moment.
     """
 
@@ -51,12 +52,14 @@ class ReproductionProgress(RunWatch):
         self,
         record: ReproductionRecord,
         ended: Callable[[], object],
+        *,
+        aside: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.spec = record.spec
         self.runs = {run.number: run for run in record.runs}
         self.ended = ended
-        self.console = Console(highlight=False, markup=False)
+        self.console = Console(highlight=False, markup=False, stderr=aside)
         self.pace = Pace(clock)
         self.workers = ""
         self.live = Live(

@@ -1,6 +1,7 @@
 """`hsearch studies`: what was searched, and what came of it."""
 
 import json
+from collections.abc import Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -37,7 +38,7 @@ def studies(name: str | None, storage: str, as_json: bool) -> None:
         if as_json:
             click.echo(json.dumps(record.to_dict(), indent=2))
         else:
-            _show(record)
+            _show(record, storage)
         return
     records = [read_record(found, storage) for found in study_names(storage)]
     if as_json:
@@ -105,7 +106,7 @@ def _best_score(record: "StudyRecord") -> float:
     return (record.best.score or 0.0) if record.best else -1.0
 
 
-def _show(record: "StudyRecord") -> None:
+def _show(record: "StudyRecord", storage: str) -> None:
     from hsearch.cli.study_words import count_words, print_result
     from hsearch.results import score_title
 
@@ -124,11 +125,33 @@ def _show(record: "StudyRecord") -> None:
     print_table(("what", "value"), facts, title=f"Study {record.name}")
     click.echo()
     print_result(record)
+    for sentence in _reproduced(record.name, storage):
+        click.echo(sentence)
     columns = ("trial", objective, "folds", "state", "source")
     rows = [_row(trial, record.searching) for trial in record.trials]
     print_table(columns, rows, title="")
     if record.trials:
         click.echo(f"\nKnobs of one of them: hsearch studies {record.name}/TRIAL")
+
+
+def _reproduced(name: str, storage: str) -> Iterator[str]:
+    """Yields a sentence per reproduction of a study."""
+    from hsearch.search.reproduced import PROTOCOLS
+    from hsearch.search.reproduction import load_reproduction
+    from hsearch.words import metric_title
+
+    for protocol in PROTOCOLS:
+        found = load_reproduction(name, protocol, storage)
+        if found is not None and found.complete:
+            kind, means = "separated", found.means("separated")
+            metric = found.spec.objective({key: mean.mean for key, mean in means.items()})
+            if protocol == "classic":
+                kind = "one network"
+            yield (
+                f"Reproduced ({protocol}, trial {found.spec.trial}, "
+                f"{plural(len(found.complete), 'run')}): {metric_title(metric)} {means[metric]} on "
+                f"the test classes, {kind}; more with `hsearch compare {name}`."
+            )
 
 
 def _show_trial(record: "StudyRecord", trial: "TrialRecord") -> None:

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -198,6 +199,8 @@ def _search(
             study.remove_if_unused()
             raise
         record = study.record()
+    if tracking_uri != NO_TRACKING:
+        _log_pictures(record, tracking_uri)
     final_words(record, storage, tracking_uri)
     if record.best is None:
         raise click.exceptions.Exit(1)
@@ -229,6 +232,18 @@ def _tracking(study: "Study", uri: str, lost: threading.Event) -> "Iterator[Trac
         tracker.close(_CLOSING_SECONDS if patient else _LEAVING_SECONDS, over=over)
         if not lost.is_set() and tracker.behind is not None:
             click.echo(f"hsearch: warning: {tracker.behind}", err=True)
+
+
+def _log_pictures(record: "StudyRecord", uri: str) -> None:
+    """Draws the study and puts the pictures into its run in MLflow."""
+    from hsearch.report.study_pictures import write_study_pictures
+    from hsearch.tracking.address import checked_uri
+    from hsearch.tracking.files import log_files
+
+    with tempfile.TemporaryDirectory(prefix="hsearch-pictures-") as folder:
+        pictures = write_study_pictures(record, Path(folder))
+        if trouble := log_files(checked_uri(uri), [record], "pictures", pictures):
+            click.echo(f"hsearch: warning: {trouble}", err=True)
 
 
 def final_words(record: "StudyRecord", storage: str, tracking_uri: str) -> None:

@@ -2,8 +2,10 @@
 
 import gc
 import json
+import logging
 import os
 import socket
+import tempfile
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -19,11 +21,15 @@ import hsearch.distributed as distributed
 from hsearch.cluster.board import LEAVE
 from hsearch.errors import ConfigError, DatasetError, DivergedError, HsearchError
 from hsearch.folds import folds_of_run
+from hsearch.report.model_pictures import write_model_pictures
 from hsearch.results import EpochRecord, FoldResult
+from hsearch.search.reproduced import PICTURES
 from hsearch.spec import FoldJob
 from hsearch.training.folder import RunFolder
 from hsearch.training.loop import Report
 from hsearch.training.testing import floor_metrics, score_run
+
+logger = logging.getLogger(__name__)
 
 Train = Callable[[FoldJob, Report, RunFolder], FoldResult]
 """What trains a fold: `train_fold`, or what a benchmark puts in its place."""
@@ -98,7 +104,10 @@ def _result(ticket: dict[str, Any], job: FoldJob, report: Report, train: Train) 
     """Does what a ticket asks for, and returns the result as JSON."""
     path = Path(ticket["path"])
     if ticket["kind"] == "test":
-        return score_run(path, folds_of_run(job.fold)).model_dump_json()
+        tested = score_run(path, folds_of_run(job.fold))
+        if ticket["key"][0] == 0:  # one run of all is drawn
+            _draw(path / f"fold-{job.fold}", path / PICTURES)
+        return tested.model_dump_json()
     if ticket["kind"] == "floor":
         return json.dumps(floor_metrics(job))
     with _claimed(job, path) as folder:
@@ -106,6 +115,19 @@ def _result(ticket: dict[str, Any], job: FoldJob, report: Report, train: Train) 
         if distributed.rank() == 0:
             folder.last.unlink(missing_ok=True)
     return result.model_dump_json()
+
+
+def _draw(network: Path, folder: Path) -> None:
+    """Draws a network on the test classes; what cannot be drawn is no reason to fail.
+
+    All ranks embed the images, and rank 0 has the files.
+    """
+    with tempfile.TemporaryDirectory() as elsewhere:
+        try:
+            place = folder if distributed.rank() == 0 else Path(elsewhere)
+            write_model_pictures(network, place, "test")
+        except HsearchError as error:  # it meets every rank alike
+            logger.warning("%s is not drawn: %s", network, error)
 
 
 class _ClaimError(Exception):

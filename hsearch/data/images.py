@@ -3,6 +3,7 @@
 import io
 import math
 import os
+import stat
 import struct
 import warnings
 from collections.abc import Iterator
@@ -41,11 +42,15 @@ class BadImageError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class EncodedImage:
-    """An upright, opaque image: the bytes of a JPEG, PNG or WEBP file, and its size in pixels."""
+    """An upright, opaque image: the bytes of a JPEG, PNG or WEBP file, and its size in pixels.
+
+    `is_clipped` says that its box reached out of the image.
+    """
 
     data: bytes
     height: int
     width: int
+    is_clipped: bool = False
 
 
 def resized_size(height: int, width: int, size: int) -> tuple[int, int]:
@@ -68,22 +73,24 @@ def prepare_image(
     Args:
         source: The file or its bytes.
         size: Largest short side; None for any.
-        box: Left, top, right and bottom of the part to keep, in pixels of the upright image.
+        box: Left, top, right and bottom of the part to keep, in pixels of the upright image; what
+            reaches out of it is cut off.
 
     Raises:
         BadImageError: It is no image, damaged, too large, longer than `MAX_ASPECT` allows, or the
-            box does not lie in it.
+            box has no pixel in it.
     """
     data = _read(source) if isinstance(source, Path) else source
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
             upright, height, width = _load(image, size, box)
+            clipped = box is not None and (width, height) != (box[2] - box[0], box[3] - box[1])
             if size is not None and min(height, width) > size:
                 height, width = resized_size(height, width, size)
             elif upright is image and _is_plain(image):
                 return EncodedImage(data, height, width)
             pixels = _to_rgb(upright).resize((width, height), Image.Resampling.BILINEAR)
-            return EncodedImage(_encode(pixels, image.format), height, width)
+            return EncodedImage(_encode(pixels, image.format), height, width, clipped)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise BadImageError(_bomb()) from None
     except UnidentifiedImageError:
@@ -102,7 +109,10 @@ def bombs_are_errors() -> Iterator[None]:
 
 def _read(path: Path) -> bytes:
     try:
-        if path.stat().st_size > MAX_FILE_BYTES:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise BadImageError("not a file")  # to open a pipe could wait for ever
+        if status.st_size > MAX_FILE_BYTES:
             raise BadImageError(f"larger than {MAX_FILE_BYTES // 1024**2} MB")
         return path.read_bytes()
     except FileNotFoundError:
@@ -155,10 +165,11 @@ def _upright(image: Image.Image) -> Image.Image:
 
 
 def _cropped(image: Image.Image, box: tuple[int, int, int, int]) -> Image.Image:
-    left, top, right, bottom = box
-    if not (0 <= left < right <= image.width and 0 <= top < bottom <= image.height):
-        raise BadImageError("box that does not lie in the image")
-    part = image.crop(box)
+    left, top = max(0, box[0]), max(0, box[1])
+    right, bottom = min(image.width, box[2]), min(image.height, box[3])
+    if not (left < right and top < bottom):
+        raise BadImageError("box outside the image")
+    part = image.crop((left, top, right, bottom))
     _check_size(part)
     return part
 

@@ -7,12 +7,14 @@ from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import BinaryIO
 
 from hsearch.data.header import Row
 from hsearch.data.images import BadImageError, EncodedImage, bombs_are_errors, prepare_image
 from hsearch.data.progress import Count
-from hsearch.data.records import Problem, Record, Report, check_depths, split_name
+from hsearch.data.records import LEVEL_TESTS, Problem, Record, Report, check_depths, split_name
+from hsearch.errors import DatasetError
 
 Groups = tuple[tuple[str, ...], ...]
 
@@ -65,21 +67,38 @@ def take_in(
         check_depths(records)
     _make_consistent(records)
     entries: list[Entry] = []
+    clipped = 0
     with bombs_are_errors(), closing(_encoded(records, size)) as outcomes:
         for record, outcome in outcomes:
             if isinstance(outcome, Problem):
                 problems.append(outcome)
             else:
                 entries.append(_spooled(spool, record, *outcome))
+                clipped += outcome[0].is_clipped
             progress(len(entries) + len(problems), total)
     singles = _singles(entries)
     if not keep_singles:
         problems.extend(Problem(name, "class with a single image") for name in singles.values())
         entries = [entry for entry in entries if entry.record.labels not in singles]
     entries.sort(key=lambda entry: (entry.record.class_key, entry.record.id))
-    classes = len({entry.record.labels for entry in entries})
-    kept = tuple(singles.values()) if keep_singles else ()
-    return entries, Report(len(entries), classes, tuple(problems), *_duplicates(entries), kept)
+    return entries, _report(entries, problems, singles.values() if keep_singles else (), clipped)
+
+
+def _report(
+    entries: list[Entry], problems: list[Problem], singles: Iterable[str], clipped: int
+) -> Report:
+    duplicates, conflicts = _duplicates(entries)
+    return Report(
+        images=len(entries),
+        classes=len({entry.record.labels for entry in entries}),
+        problems=tuple(problems),
+        duplicates=duplicates,
+        conflicts=conflicts,
+        singles=tuple(singles),
+        notes=(f"boxes that reached out of their image and were clipped: {clipped}",)
+        * (clipped > 0),
+        tags=len({tag for entry in entries for tag in entry.record.tags}),
+    )
 
 
 def batches(entries: list[Entry], most_bytes: int) -> Iterator[list[Entry]]:
@@ -101,7 +120,7 @@ def _spooled(spool: BinaryIO, record: Record, image: EncodedImage, sha256: bytes
 
 def _unique(found: Iterable[Record | Problem], problems: list[Problem]) -> list[Record]:
     kept: dict[str, Record] = {}
-    for item in found:
+    for item in _readable(found):
         if isinstance(item, Problem):
             problems.append(item)
         elif item.id in kept:
@@ -109,6 +128,16 @@ def _unique(found: Iterable[Record | Problem], problems: list[Problem]) -> list[
         else:
             kept[item.id] = item
     return list(kept.values())
+
+
+def _readable(found: Iterable[Record | Problem]) -> Iterator[Record | Problem]:
+    """Yields what a source finds; a file or folder that it cannot read is one sentence."""
+    try:
+        yield from found
+    except OSError as error:
+        raise DatasetError(
+            f"The data cannot be read: {error.filename or 'a file'}: {error.strerror or error}."
+        ) from None
 
 
 def _make_consistent(records: list[Record]) -> None:
@@ -149,7 +178,10 @@ def _encoded(
 
 
 def _encode(record: Record, size: int | None) -> tuple[EncodedImage, bytes]:
-    source = record.image() if callable(record.image) else record.image
+    try:
+        source = record.image() if callable(record.image) else record.image
+    except OSError:
+        raise BadImageError("unreadable") from None
     image = prepare_image(source, size, record.box)
     return image, hashlib.sha256(image.data).digest()
 
@@ -169,11 +201,16 @@ def _singles(entries: list[Entry]) -> dict[tuple[str, ...], str]:
 
 
 def _duplicates(entries: list[Entry]) -> tuple[Groups, Groups]:
-    """All groups of ids with the same image, and those of them with different labels."""
-    groups: dict[bytes, list[Record]] = defaultdict(list)
+    """All groups of ids with the same image, and those of them with different labels.
+
+    A file that is in a test set of every level counts once.
+    """
+    groups: dict[bytes, dict[object, Record]] = defaultdict(dict)
     for entry in entries:
-        groups[entry.sha256].append(entry.record)
-    same = [group for group in groups.values() if len(group) > 1]
+        record = entry.record
+        several = record.split in LEVEL_TESTS and isinstance(record.image, Path)
+        groups[entry.sha256].setdefault(record.image if several else record.id, record)
+    same = [list(group.values()) for group in groups.values() if len(group) > 1]
     differ = [group for group in same if len({(each.labels, each.tags) for each in group}) > 1]
     return _ids(same), _ids(differ)
 

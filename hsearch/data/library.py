@@ -100,7 +100,7 @@ def _unknown(name: str) -> str:
             f"{name} --from FOLDER_OR_ARCHIVE`."
         )
     names = sorted(_names())
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.65)
     hint = f" Did you mean '{near[0]}'?" if near else ""
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     return (
@@ -202,8 +202,15 @@ def _write(
                 progress=progress,
             )
     except BadFilesError as error:
-        raise BadFilesError(replace(error.report, notes=tuple(notes))) from None
-    return replace(report, notes=tuple(notes))
+        raise BadFilesError(_with_notes(error.report, notes)) from None
+    if source.total not in (None, report.images):
+        total = f"{source.total:,}"
+        notes.append(f"prepared {report.images:,} images; the published data set has {total}")
+    return _with_notes(report, notes)
+
+
+def _with_notes(report: Report, notes: list[str]) -> Report:
+    return replace(report, notes=(*notes, *report.notes))
 
 
 def _without_notes(

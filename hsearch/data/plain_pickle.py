@@ -11,6 +11,9 @@ from typing import Any
 from hsearch.data.raw_images import RawArray, mapped
 from hsearch.errors import DatasetError
 
+MAX_CONTAINERS = 100
+"""So many lists, tuples and dicts may be in a pickle, and so none nests deeper; CIFAR has ten."""
+
 
 def read_plain_pickle(path: Path) -> object:
     """Returns the value of a pickle file: strings of Python 2 as bytes, arrays as `RawArray`."""
@@ -29,10 +32,15 @@ class _Machine:
     def __init__(self, path: Path) -> None:
         self.path, self.file, self.at = path, mapped(path), 0
         self.stack: list[Any] = []
+        self.containers = 0
         self.memo: dict[int, object] = {}
 
     def run(self) -> object:
         while (code := bytes(self.take(1))) != b".":
+            if code in _CONTAINERS:
+                self.containers += 1
+                if self.containers > MAX_CONTAINERS:
+                    raise self.refusal(f"more than {MAX_CONTAINERS} lists, tuples and dicts")
             if code in _CONSTANTS:
                 self.stack.append(_CONSTANTS[code])
             elif code in _VALUES:
@@ -72,10 +80,14 @@ class _Machine:
 
     def reduce(self) -> object:
         name, args = self.pop(2)
+        if not isinstance(name, str):
+            raise TypeError
         return _CALLS[name](*args)
 
     def add(self, values: tuple[Any, ...]) -> None:
         if isinstance(holder := self.stack[-1], dict):
+            if not all(isinstance(key, bytes | str | int) for key in values[::2]):
+                raise self.refusal("a key that is neither text nor a number")
             holder.update(zip(values[::2], values[1::2], strict=True))
         else:
             holder.extend(values)
@@ -87,6 +99,7 @@ class _Machine:
 
 
 _MARK = object()
+_CONTAINERS = (b"]", b"}", b"\x85", b"\x86", b"\x87", b"t")
 _CONSTANTS = {b"N": None, b"\x88": True, b"\x89": False, b"(": _MARK, b")": ()}
 _CALLS: dict[str, Callable[..., object]] = {
     "numpy ndarray": lambda *_: RawArray(),

@@ -29,6 +29,8 @@ class RawArray:
 
 def mapped(path: Path) -> memoryview:
     """Returns the bytes of a file without holding them in memory; those of a .gz unpacked."""
+    if path.is_fifo():
+        raise DatasetError(f"The file {path} cannot be read: it is a pipe.")
     try:
         with path.open("rb") as file:
             if path.suffix != ".gz":

@@ -8,7 +8,12 @@ from typing import Any
 
 from hsearch.errors import DatasetError
 
-SPLITS = {"": "", "train": "train", "trainval": "train", "val": "train", "test": "test"}
+VALIDATION = ("validation", "valid", "val", "dev")
+SPLITS = {
+    "": "",
+    **dict.fromkeys(("train", "training", "trainval", *VALIDATION), "train"),
+    **dict.fromkeys(("test", "testing", "eval", "evaluation"), "test"),
+}
 """Names of splits that users give, in any case, and what the store calls them."""
 
 SEEN = "seen"
@@ -98,6 +103,7 @@ class Report:
         conflicts: Those of them whose labels differ.
         singles: Classes with one image that were kept because the data set has them so.
         notes: What the source said.
+        tags: How many there are; 0 for data with classes.
     """
 
     images: int
@@ -107,6 +113,7 @@ class Report:
     conflicts: tuple[tuple[str, ...], ...] = ()
     singles: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    tags: int = 0
 
     def by_reason(self) -> dict[str, list[str]]:
         """Returns where each kind of problem occurred, most frequent first."""
@@ -121,15 +128,16 @@ class BadFilesError(DatasetError):
 
     def __init__(self, report: Report) -> None:
         groups = report.by_reason()
-        counts = [f"{len(places)} {reason}" for reason, places in groups.items()]
+        counts = [f"{reason}: {len(places)}" for reason, places in groups.items()]
         if len(counts) > _REASONS:
             more = len(counts) - _REASONS
             counts[_REASONS:] = [f"{more} more {'kind' if more == 1 else 'kinds'}"]
-        many = len(report.problems) != 1
+        count, it = len(report.problems), "it" if len(report.problems) == 1 else "them"
+        others = f"list all with --report FILE.csv, or go on without {it} with --skip-bad"
         super().__init__(
-            f"Nothing was written, because {len(report.problems)} {'entries' if many else 'entry'} "
-            f"cannot be used ({'; '.join(counts)}); correct {'them' if many else 'it'}, list all "
-            f"with --report FILE.csv, or go on without {'them' if many else 'it'} with --skip-bad."
+            f"Nothing was written, because {count} {'entry' if count == 1 else 'entries'} cannot "
+            f"be used{'' if report.images else ' and nothing else is left'} ({'; '.join(counts)}); "
+            f"correct {it}, {others if report.images else 'which --report FILE.csv lists'}."
         )
         self.report = report
 

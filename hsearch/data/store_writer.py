@@ -70,10 +70,8 @@ def write_store(
             count = partial(progress, f"preparing {name}")
             entries, report = take_in(records, spool, size, count, keep_singles=keep_singles)
             spool.flush()
-            if report.problems and not skip_bad:
+            if report.problems and not (skip_bad and entries):
                 raise BadFilesError(report)
-            if not entries:
-                raise DatasetError("No class with at least two usable images was found.")
             schema = _schema(name, entries, level_names, dict(provenance))
             with replacing(path) as temporary:
                 _write(temporary, schema, entries, spool, partial(progress, f"writing {name}"))

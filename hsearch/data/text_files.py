@@ -7,6 +7,8 @@ from typing import Any
 
 from hsearch.errors import DatasetError
 
+_DIGITS = 18
+
 
 def read_lines(path: Path, columns: int | None = None) -> Iterator[tuple[int, list[str]]]:
     """Yields the number, from 1, and the words of every line of a text file that is not empty.
@@ -28,6 +30,11 @@ def read_lines(path: Path, columns: int | None = None) -> Iterator[tuple[int, li
                 f"Line {number} of {path} must have {columns} columns, but has {len(words)}."
             )
         yield number, [word.strip() for word in words]
+
+
+def is_number(text: str) -> bool:
+    """Returns whether a text is a number from 0 that fits 64 bits."""
+    return len(text) <= _DIGITS and text.isascii() and text.isdecimal()
 
 
 def read_json(path: Path, without: str | None = None) -> dict[str, Any]:
@@ -66,6 +73,11 @@ def _parsed(path: Path, without: str | None = None) -> object:
             f"The file {path} must be JSON, but is not from line {error.lineno}, column "
             f"{error.colno} on ({error.msg}); get it from its official home again."
         ) from None
+    except (RecursionError, ValueError):
+        raise DatasetError(
+            f"The file {path} must be JSON of ordinary depth and numbers, but nests too deep or "
+            "has a number of thousands of digits; get it from its official home again."
+        ) from None
 
 
 def _not_a(kind: str, path: Path) -> DatasetError:
@@ -76,9 +88,13 @@ def _not_a(kind: str, path: Path) -> DatasetError:
 
 
 def _read_text(path: Path) -> str:
+    if not path.is_file():
+        raise DatasetError(f"The text {path} must be a file, but is none; get it again.")
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise DatasetError(
             f"The file {path} must be UTF-8 text, but is not; get it from its official home again."
         ) from None
+    except OSError as error:
+        raise DatasetError(f"The file {path} cannot be read: {error.strerror}.") from None

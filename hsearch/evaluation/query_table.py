@@ -42,9 +42,9 @@ def write_query_tables(path: Path, tables: Mapping[str, QueryTable]) -> None:
 def read_query_tables(path: Path) -> dict[str, QueryTable]:
     """Returns the tables of a file by name; nothing in it is unpickled."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
             arrays = {key: file[key] for key in file.files}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
         raise DatasetError(f"The scores in {path} cannot be read: {error}.") from error
     values: dict[str, dict[str, NDArray[np.float32]]] = {}
     for key, array in arrays.items():

@@ -65,8 +65,8 @@ def noise_sd(
 
     Args:
         complete: Scores of every complete trial, NUM_FOLDS each, in the order of the folds.
-        reproductions: Groups of scores of the same knobs on the same fold under other seeds;
-            `hsearch reproduce` will give them, a search has none.
+        reproductions: Groups of scores of the same knobs on the same fold under other seeds. A
+            search gives none: what it decides must not depend on when it was reproduced.
 
     Returns:
         Sigma >= 0; infinity without a complete trial, so that nobody loses.

@@ -10,7 +10,12 @@ from hsearch.results import FoldResult, Metrics, Tested, TestedKind
 from hsearch.spec import FoldJob, Spec
 
 Protocol = Literal["cross-validated", "classic"]
+PROTOCOLS: tuple[Protocol, ...] = ("cross-validated", "classic")
 RunState = Literal["running", "complete", "failed"]
+
+
+PICTURES = "pictures"
+"""Of a run's folder: what its first network looks like on the test classes."""
 
 
 def run_name(number: int) -> str:

@@ -15,6 +15,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from hsearch.errors import ConfigError
 from hsearch.results import FoldResult, Metrics, Tested, score_of
+from hsearch.search.lease import driver_lives
 from hsearch.search.reading import FAILED, FORMAT, package_versions
 from hsearch.search.reproduced import (
     Protocol,
@@ -55,6 +56,7 @@ class Reproduction(StoredStudy):
             with opened.guarded():
                 known = _find(name, opened)
                 if known is not None and anew:
+                    _check_idle(name, opened.optuna.get_study_user_attrs(known).get("driver"))
                     opened.optuna.delete_study(known)
                 if known is None or anew:
                     _create(name, opened, spec)
@@ -163,6 +165,14 @@ def _create(name: str, storage: Storage, spec: ReproductionSpec) -> None:
     key = storage.optuna.get_study_id_from_name(name)
     storage.optuna.set_study_user_attr(key, _MARK, FORMAT)
     storage.optuna.set_study_user_attr(key, "spec", spec.to_dict())
+
+
+def _check_idle(name: str, driver: object) -> None:
+    if driver_lives(driver):
+        raise ConfigError(
+            f"The reproduction '{name}' is being run by another process; end that one first, or "
+            "leave `--anew` out."
+        )
 
 
 def _check_same(recorded: ReproductionSpec, given: ReproductionSpec) -> None:

@@ -79,10 +79,12 @@ def without_credentials(text: str) -> str:
 
 
 def ui_command(uri: str) -> str:
-    """Returns what a user types to see the runs: a command on loopback, or a server's address."""
+    """Returns what a user types to see the runs: a command, or a server's address."""
+    if uri == DEFAULT_URI:
+        return "hsearch ui"
     uri = checked_uri(uri)
     shown = without_credentials(uri)
     if shown.startswith(_SERVERS):
         return shown
     store = shlex.quote(uri) if shown == uri else '"$MLFLOW_TRACKING_URI"'
-    return f"mlflow ui --backend-store-uri {store} --host 127.0.0.1"
+    return f"hsearch ui --tracking-uri {store}"

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from hsearch.results import Metrics, TestedKind
 from hsearch.search.record import StudyRecord
-from hsearch.search.reproduced import ReproductionRecord, RunRecord, run_name
+from hsearch.search.reproduced import PICTURES, ReproductionRecord, RunRecord, run_name
 from hsearch.tracking.address import without_credentials
 from hsearch.tracking.failure import reason_of
 from hsearch.tracking.points import Point, fold_points, milliseconds, points_of
@@ -55,17 +55,24 @@ class ReproductionTracker:
         study: The search.
         reproduction: Its reproduction.
         uri: MLflow's address, see `checked_uri`; None writes nothing.
-        folder: Holds the folder of every run, whose networks are logged; None logs none.
+        runs: Holds the folder of every run.
+        models: Whether to log its networks, beside its pictures.
 
     Attributes:
         behind: Why MLflow does not show everything, in a sentence; None if it does.
     """
 
     def __init__(
-        self, study: Study, reproduction: Reproduction, uri: str | None, folder: Path | None
+        self,
+        study: Study,
+        reproduction: Reproduction,
+        uri: str | None,
+        runs: Path,
+        *,
+        models: bool = True,
     ) -> None:
-        self._study, self._reproduction, self._folder = study, reproduction, folder
-        self._uri = uri
+        self._study, self._reproduction = study, reproduction
+        self._uri, self._runs, self._models = uri, runs, models
         self._written: set[int] = set()
         self.behind: str | None = None
 
@@ -97,11 +104,14 @@ class ReproductionTracker:
             run_id = writer.write(view)
             if record.run_ids.get(run.number) != run_id:
                 self._reproduction.note_run(run_id, run.number)
-            if self._folder is not None and run.state == "complete":
+            if self._models and run.state == "complete":
                 for fold in record.spec.folds:
-                    place = self._folder / run_name(run.number) / f"fold-{fold}"
+                    place = self._runs / run_name(run.number) / f"fold-{fold}"
                     files = [place / "best.safetensors", place / "job.json"]
                     writer.write_files(view.key, f"model/fold-{fold}", files)
+            pictures = sorted((self._runs / run_name(run.number) / PICTURES).glob("*.png"))
+            if pictures:
+                writer.write_files(view.key, PICTURES, pictures)
             self._written.add(run.number)
 
 

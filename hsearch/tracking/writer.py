@@ -112,15 +112,17 @@ class Writer:
             self._client.set_tag(known.run_id, ARTIFACT_TAG, digest)
             known.tags[ARTIFACT_TAG] = digest
 
-    def write_files(self, key: str, folder: str, files: Iterable[Path]) -> None:
-        """Puts files into a folder of a run's artifacts, unless they are there already."""
+    def write_files(
+        self, key: str, folder: str, files: Iterable[Path], digest: str = "logged"
+    ) -> None:
+        """Puts files into a folder of a run's artifacts, unless that content is there already."""
         known = self._known[key]
         tag = f"{ARTIFACT_TAG}.{folder}"
-        if tag not in known.tags:
+        if known.tags.get(tag) != digest:
             for file in files:
                 self._client.log_artifact(known.run_id, str(file), folder)
-            self._client.set_tag(known.run_id, tag, "logged")
-            known.tags[tag] = "logged"
+            self._client.set_tag(known.run_id, tag, digest)
+            known.tags[tag] = digest
 
     def _create(self, view: RunView) -> _Known:
         parent = {} if view.key == STUDY else {"mlflow.parentRunId": self._known[STUDY].run_id}

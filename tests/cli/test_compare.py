@@ -40,7 +40,7 @@ def recorded(tmp_path, monkeypatch):
 
 
 def run(*arguments: str):
-    return CliRunner().invoke(main, ["compare", *arguments])
+    return CliRunner().invoke(main, ["compare", "--tracking-uri", "none", *arguments])
 
 
 def lines(*arguments: str) -> list[str]:

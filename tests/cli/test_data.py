@@ -13,6 +13,7 @@ from hsearch.data.records import Record
 from hsearch.data.sources import available_sources
 from hsearch.folds import Splits, class_splits
 from tests.data.sources.test_cub200 import build as build_cub200
+from tests.data.sources.test_voc2007 import build as build_voc2007
 from tests.data.toy import encode, photo, toy_store, tree
 
 CLASSES = [f"group-{i % 4}/class-{i:02d}" for i in range(16)]
@@ -96,7 +97,7 @@ def test_the_sentence_is_short_and_a_report_lists_all(images, tmp_path):
     report = tmp_path / "report.csv"
     stopped = run("prepare", "mine", "--from", images, "--report", report)
     assert stopped.exit_code == 2
-    assert "9 entries cannot be used (9 not a JPEG, PNG or WEBP image);" in stopped.stderr
+    assert "9 entries cannot be used (not a JPEG, PNG or WEBP image: 9);" in stopped.stderr
     assert "--report FILE.csv" in stopped.stderr
     assert "bad-0" not in stopped.stderr
     assert f"listed in {report}" in stopped.stdout
@@ -184,6 +185,35 @@ def test_identical_images_are_told(images):
     assert f"identical images with different labels (kept)\t1\t{differ}" in found
 
 
+def test_a_large_group_of_identical_images_is_cut_but_not_in_the_report(images, tmp_path):
+    first = (images / "group-0" / "class-00" / "0.jpg").read_bytes()
+    for i in range(9):
+        (images / "group-0" / "class-00" / f"copy-{i}.jpg").write_bytes(first)
+    report = tmp_path / "report.csv"
+    found = cells(run("prepare", "mine", "--from", images, "--report", report))
+    start = "group-0/class-00/0.jpg = group-0/class-00/copy-0.jpg = group-0/class-00/copy-1.jpg"
+    assert f"identical images (kept)\t1\t{start} = 7 more" in found
+    assert report.read_text().count("copy-") == 9
+
+
+def test_where_all_is_bad_the_report_is_written(tmp_path, folder):
+    for path in tree(tmp_path / "images", ["a", "b"]).rglob("*.jpg"):
+        path.write_bytes(b"text")
+    report = tmp_path / "report.csv"
+    arguments = ("prepare", "mine", "--from", tmp_path / "images", "--report", report)
+    result = run(*arguments, "--skip-bad")
+    assert result.exit_code == 2
+    assert "6 entries cannot be used and nothing else is left" in result.stderr
+    assert len(report.read_text().splitlines()) == 7
+    assert not list(folder.iterdir())
+
+
+def test_data_with_tags_are_counted_by_their_tags(tmp_path):
+    build_voc2007(tmp_path / "voc")
+    result = run("prepare", "voc2007", "--from", tmp_path / "voc")
+    assert "voc2007: 7 images with 6 tags in " in result.stdout
+
+
 @pytest.fixture
 def tagged(folder):
     """Multi-label data: tag-00 on every image, tag-11 on one of twelve."""
@@ -253,6 +283,7 @@ def test_every_source_says_what_it_reads_and_where_it_comes_from():
     assert "image_class_labels.txt" in birds
     assert "Home: https://www.vision.caltech.edu" in birds
     assert "Did you mean 'cub200'" in run("list", "cub20").stderr
+    assert "Did you mean" not in run("list", "nope").stderr
 
 
 def test_data_that_are_not_prepared_yet_are_told_how():

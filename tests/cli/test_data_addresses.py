@@ -101,6 +101,25 @@ def test_a_prepared_store_is_sent_without_reading_the_images_again(images, folde
     assert open_data(uri).digest == open_data("mine").digest
 
 
+@pytest.mark.parametrize(
+    "option", [["--size", "16"], ["--source", "cub200"], ["--skip-bad"], ["--report", "x.csv"]]
+)
+def test_a_prepared_store_is_not_prepared_otherwise_on_its_way(images, tmp_path, option):
+    assert run("data", "prepare", "mine", "--from", images).exit_code == 0
+    refused = run("data", "prepare", "mine", "--to", f"file://{tmp_path / 'there'}", *option)
+    assert refused.exit_code == 2
+    assert f"would be sent as they are, but {option[0]} says how" in refused.stderr
+    assert not (tmp_path / "there").exists()
+
+
+def test_the_sheet_of_a_store_elsewhere_goes_to_the_current_folder(images, folder, tmp_path):
+    assert run("data", "prepare", "mine", "--from", images, "--to", folder).exit_code == 0
+    shown = run("data", "show", in_folder(folder, "mine.arrow"))
+    assert shown.output.splitlines()[-1] == "Contact sheet: mine.png"
+    assert (tmp_path / "mine.png").is_file()
+    assert not list((data_folder() / "remote").glob("*.png"))
+
+
 def test_a_store_there_is_replaced_only_by_force(images, folder):
     command = ["data", "prepare", "mine", "--from", images, "--to", folder]
     assert run(*command).exit_code == 0

@@ -12,9 +12,11 @@ from hsearch.cli.tune import final_words
 from hsearch.search.lease import Lease
 from hsearch.search.plan import plan_study
 from hsearch.search.record import StudyRecord
+from hsearch.search.reproduction import Reproduction
 from hsearch.search.study import Study
+from tests.search.made_reproduction import finish_run, made_plan
 from tests.search.made_results import made_result
-from tests.search.made_study import SPACE, made_spec
+from tests.search.made_study import SPACE, made_spec, search
 
 
 @pytest.fixture(autouse=True)
@@ -161,3 +163,19 @@ def test_the_storage_comes_from_the_environment_too(recorded, tmp_path, monkeypa
     monkeypatch.chdir("/")
     monkeypatch.setenv("HSEARCH_STORAGE", str(tmp_path / "hsearch.db"))
     assert len(table()) >= 3
+
+
+def test_a_reproduction_is_told_with_its_study(tmp_path):
+    storage = str(tmp_path / "studies.db")
+    with closing(Study.open("s", storage, made_spec(), SPACE)) as study:
+        study.take_over()
+        record = search(study, 2)
+    before = CliRunner().invoke(main, ["studies", "s", "--storage", storage]).output
+    assert "Reproduced" not in before
+    with closing(Reproduction.open(made_plan(record), storage)) as reproduction:
+        reproduction.begin(2)
+        finish_run(reproduction, 0, 0.5)
+        finish_run(reproduction, 1, 0.6)
+        mean = reproduction.record().means("separated")["map_at_r"]
+    shown = CliRunner().invoke(main, ["studies", "s", "--storage", storage]).output
+    assert f"2 runs): MAP@R {mean} on the test classes, separated" in shown

@@ -320,7 +320,7 @@ def test_the_study_appears_in_mlflow(tune, tmp_path):
     result = tune("--trials", "2", "--study", "mine", "--tracking-uri", "sqlite:///mlflow.db")
     assert result.exit_code == 0, result.output
     assert "warning" not in result.stderr
-    assert "mlflow ui --backend-store-uri" in result.stdout
+    assert "hsearch ui" in result.stdout
     record = Study.load("mine", "hsearch.db").record()
     assert record.run_id is not None
     assert all(trial.run_id for trial in record.trials)

@@ -53,7 +53,7 @@ def test_the_output_shows_arithmetic_folds_best_and_what_to_do_next(searched):
     assert "trial 0  fold 0  MAP@R" in printed
     assert "new best" in printed
     assert "hsearch train --like toy/best" in printed
-    assert "mlflow ui" in printed
+    assert "hsearch ui" in printed
     assert "\x1b" not in printed
     assert "WARNING" not in printed
     assert "INFO" not in printed

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from hsearch.data.records import Report
 from tests.data.toy import save
 
 
@@ -48,6 +49,11 @@ class Miniature:
     listed: str | None = None
     unlisted: str | None = None
     faults: tuple[Fault, ...] = ()
+
+
+def notes_of(report: Report) -> list[str]:
+    """What was noted, but for the number of images, which is never the published one here."""
+    return [note for note in report.notes if "published data set has" not in note]
 
 
 def write_lines(path: Path, *lines: str) -> None:

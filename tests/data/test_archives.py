@@ -1,14 +1,19 @@
+import bz2
 import contextlib
 import gzip
 import io
+import lzma
+import os
+import shutil
 import stat
+import struct
 import tarfile
 import zipfile
 
 import numpy as np
 import pytest
 
-from hsearch.data.archives import is_archive, unpack
+from hsearch.data.archives import is_archive, stem, unpack
 from hsearch.errors import DatasetError
 
 FILES = {"set/images/a.jpg": b"a" * 5000, "set/list.txt": b"a.jpg\n"}
@@ -106,6 +111,110 @@ def test_links_out_of_the_folder_are_refused(tmp_path, kind):
             tar.addfile(link)
     with pytest.raises(DatasetError, match="below its own folder"):
         unpack(archive, tmp_path / "out")
+
+
+@pytest.mark.parametrize("kind", ["SYMTYPE", "LNKTYPE", "FIFOTYPE", "CHRTYPE"])
+def test_a_tar_holds_files_and_folders_only(tmp_path, kind):
+    """Also where a link stays inside: no official archive needs one."""
+    entry = tarfile.TarInfo("set/link")
+    entry.type, entry.linkname = getattr(tarfile, kind), "list.txt"
+    with tarfile.open(make(tmp_path / "x.tar"), "a") as tar:
+        tar.addfile(entry)
+    with pytest.raises(DatasetError, match=r"below its own folder, but .* holds 'set/link'"):
+        unpack(tmp_path / "x.tar", tmp_path / "out")
+
+
+def test_links_beyond_the_longest_path_do_not_lead_out(tmp_path):
+    """A chain that tarfile's data filter of Python 3.11.7 takes for one inside (CVE-2025-4517)."""
+    long, steps, path = "d" * 247, "abcdefghijklmnop", ""
+    link = os.path.join("/".join(steps), "l" * 254)
+    with tarfile.open(tmp_path / "x.tar", "w") as tar:
+
+        def add(name, kind, target=""):
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.linkname, entry.mode = kind, target, 0o755
+            tar.addfile(entry, io.BytesIO())
+
+        for step in steps:
+            add(os.path.join(path, long), tarfile.DIRTYPE)
+            add(os.path.join(path, step), tarfile.SYMTYPE, long)
+            path = os.path.join(path, long)
+        add(link, tarfile.SYMTYPE, "../" * len(steps))
+        add("escape", tarfile.SYMTYPE, f"{link}/../../../")
+        add("escape/evil.txt", tarfile.REGTYPE)
+    out = tmp_path / "a" / "b" / "c" / "out"
+    with pytest.raises(DatasetError, match=r"below its own folder, but .* holds 'a'"):
+        unpack(tmp_path / "x.tar", out)
+    assert not [path for path in tmp_path.glob("**/evil.txt") if not path.is_relative_to(out)]
+
+
+def test_folders_of_a_zip_may_end_in_a_backslash_or_be_the_folder_itself(tmp_path):
+    names = ["./", "set\\", "set\\images\\"]
+    files = {name: b"" for name in names} | {"set\\images\\a.jpg": b"a"}
+    unpack(make(tmp_path / "x.zip", files), tmp_path / "out")
+    assert (tmp_path / "out" / "set" / "images" / "a.jpg").read_bytes() == b"a"
+    assert len(list((tmp_path / "out").rglob("*"))) == 3
+
+
+def test_an_unknown_compression_is_a_sentence(tmp_path):
+    path = make(tmp_path / "x.zip")
+    content, deflate64 = bytearray(path.read_bytes()), 9
+    at = content.index(b"PK\x01\x02")
+    content[at + 10 : at + 12] = struct.pack("<H", deflate64)
+    path.write_bytes(content)
+    with pytest.raises(DatasetError, match=r"not known here .*; unpack it by hand first"):
+        unpack(path, tmp_path / "out")
+
+
+@pytest.mark.parametrize("files", [{"a" * 300: b""}, {"set": b"", "set/list.txt": b"x"}])
+def test_what_the_disk_cannot_hold_is_told_of_the_archive(tmp_path, files):
+    path = make(tmp_path / "x.zip", files)
+    with pytest.raises(
+        DatasetError, match=r"x\.zip cannot be unpacked: (File name|Not a dir|File e)"
+    ):
+        unpack(path, tmp_path / "out")
+
+
+@pytest.mark.parametrize("place", [-6, -2])
+def test_a_wrong_checksum_or_length_is_damage(tmp_path, place):
+    path = make(tmp_path / "x.tgz")
+    content = bytearray(path.read_bytes())
+    content[place] ^= 255
+    path.write_bytes(content)
+    with pytest.raises(DatasetError, match="damaged or cut off"):
+        unpack(path, tmp_path / "out")
+
+
+@pytest.mark.parametrize("kind", ["bz2", "xz"])
+def test_other_kinds_that_are_damaged(tmp_path, kind):
+    path = tmp_path / f"x.tar.{kind}"
+    packer = {"bz2": bz2, "xz": lzma}[kind]
+    path.write_bytes(packer.compress(make(tmp_path / "y.tar").read_bytes()))
+    unpack(path, tmp_path / "good")
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 255
+    path.write_bytes(content)
+    with pytest.raises(DatasetError, match="damaged or cut off"):
+        unpack(path, tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", ["x.zip", "x.tar", "x.tgz"])
+def test_an_archive_larger_than_the_disk_is_refused(tmp_path, monkeypatch, name):
+    files = {f"{i}.bin": bytes(2_000_000) for i in range(3)}
+    path = make(tmp_path / name, files)
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=3_000_000))
+    with pytest.raises(DatasetError, match=r"takes [46] MB or more unpacked, but .* has 3 MB left"):
+        unpack(path, tmp_path / "out")
+    written = sum(file.stat().st_size for file in (tmp_path / "out").rglob("*"))
+    assert written <= 3_000_000
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("a.tar.gz", "a"), ("b.c.tgz", "b.c"), ("x.json.TAR.GZ", "x.json")]
+)
+def test_the_stem_has_no_kind(tmp_path, name, expected):
+    assert stem(tmp_path / name) == expected
 
 
 @pytest.mark.parametrize("files", [0, 1, 2])

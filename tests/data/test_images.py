@@ -1,4 +1,5 @@
 import io
+import os
 
 import numpy as np
 import pytest
@@ -122,10 +123,35 @@ def test_a_box_is_cut_out_before_shrinking():
     assert prepare_image(encode(image, "PNG"), 10, (10, 5, 30, 40)).width == 10
 
 
-@pytest.mark.parametrize("box", [(0, 0, 61, 40), (0, 0, 60, 41), (-1, 0, 5, 5), (5, 5, 5, 9)])
-def test_a_box_must_lie_in_the_image(box):
-    with pytest.raises(BadImageError, match="box"):
+@pytest.mark.parametrize(
+    ("box", "inside"),
+    [
+        ((0, 0, 61, 40), (0, 0, 60, 40)),
+        ((10, 5, 60, 99), (10, 5, 60, 40)),
+        ((-1, -2, 5, 5), (0, 0, 5, 5)),
+        ((10, 5, 30, 40), (10, 5, 30, 40)),
+    ],
+)
+def test_a_box_is_clipped_to_the_image(box, inside):
+    image = photo(0, 40, 60)
+    prepared = prepare_image(encode(image, "PNG"), None, box)
+    assert np.array_equal(pixels(prepared.data), np.asarray(image.crop(inside)))
+    assert prepared.is_clipped == (box != inside)
+    assert prepare_image(encode(image), 4, box).is_clipped == (box != inside)
+
+
+@pytest.mark.parametrize("box", [(60, 0, 61, 40), (0, 40, 60, 41), (-5, 0, 0, 5), (5, 5, 5, 9)])
+def test_a_box_must_have_a_pixel_of_the_image(box):
+    with pytest.raises(BadImageError, match="box outside the image"):
         prepare_image(encode(photo(0, 40, 60)), None, box)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "a.jpg")
+    (tmp_path / "b.jpg").mkdir()
+    for name in ("a.jpg", "b.jpg"):
+        with pytest.raises(BadImageError, match="not a file"):
+            prepare_image(tmp_path / name, None)
 
 
 @pytest.mark.parametrize("orientation", [1, 3, 6, 8])

@@ -1,4 +1,6 @@
 import io
+import os
+import threading
 
 import pytest
 
@@ -19,6 +21,20 @@ class Labels(tuple):
         return tuple.__eq__(self, other)
 
     __hash__ = tuple.__hash__
+
+
+def test_several_images_are_read_at_the_same_time(monkeypatch):
+    """Each waits until another one is read as well; one after the other would wait in vain."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    meeting = threading.Barrier(2, timeout=20)
+
+    def image():
+        meeting.wait()
+        return IMAGE
+
+    records = [Record(str(i), image, ("x",)) for i in range(6)]
+    entries, _ = take_in(records, io.BytesIO(), None, lambda done, total: None)
+    assert len(entries) == 6
 
 
 @pytest.mark.parametrize("singles", [100, 200])

@@ -125,7 +125,7 @@ def test_a_table_of_bad_rows_is_listed_and_skipped(tmp_path):
         "empty label": ["row 17 (b.jpg)"],
         "is_query is not true, false or empty": ["row 14 (y.jpg)"],
     }
-    assert "(2 missing; 1 duplicate id; 1 empty label; 1 more kind)" in str(raised.value)
+    assert "(missing: 2; duplicate id: 1; empty label: 1; 1 more kind)" in str(raised.value)
     assert prepare("mine", table, skip_bad=True).images == len(lines)
 
 

@@ -123,9 +123,28 @@ def test_everything_else_is_refused(tmp_path, data, what):
         read(tmp_path, data)
 
 
+DEEP = b")" + b"\x85" * 90
+"""Tuples in tuples."""
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (b"}" + DEEP + b"K\x01s.", "a key that is neither text nor a number"),
+        (b"})" + b"\x85" * 200_000 + b"K\x01s.", "more than 100 lists, tuples and dicts"),
+        (b"]" * 101 + b".", "more than 100 lists, tuples and dicts"),
+    ],
+)
+def test_keys_are_plain_and_nothing_nests_deep(tmp_path, data, what):
+    """To hash a tuple in a tuple in a tuple and so on would end the process."""
+    with pytest.raises(DatasetError, match=f"but .* has {what} before byte"):
+        read(tmp_path, data)
+
+
 @pytest.mark.parametrize(
     "data",
     [
+        DEEP + b")R.",
         b"",
         b".",
         b"K",

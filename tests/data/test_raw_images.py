@@ -1,5 +1,6 @@
 import gzip
 import io
+import os
 
 import numpy as np
 import pytest
@@ -21,6 +22,12 @@ def test_bytes_of_a_file_packed_or_not(tmp_path, content):
 def test_what_is_no_file(tmp_path, name):
     with pytest.raises(DatasetError, match=r"cannot be read: (No such file|Is a directory)"):
         mapped(tmp_path / name)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "train")
+    with pytest.raises(DatasetError, match="it is a pipe"):
+        mapped(tmp_path / "train")
 
 
 @pytest.mark.parametrize("shape", [(5, 7), (5, 7, 3)])

@@ -99,8 +99,10 @@ def test_splits_have_one_name_in_any_case(tmp_path):
     ]
     store = toy_store(tmp_path / "toy.arrow", records)
     assert store.split[:6].tolist() == ["train", "train", "train", "test", "", "test"]
-    with pytest.raises(DatasetError, match="'dev'"):
-        toy_store(tmp_path / "b.arrow", [dataclasses.replace(records[0], split="dev")])
+    for name in ("validation", "valid", "dev", "Training"):
+        toy_store(tmp_path / "b.arrow", [dataclasses.replace(r, split=name) for r in records[:4]])
+    with pytest.raises(DatasetError, match="'first'"):
+        toy_store(tmp_path / "b.arrow", [dataclasses.replace(records[0], split="first")])
 
 
 BAD: list[Record | Problem] = [
@@ -143,7 +145,7 @@ def test_identical_images_are_told_but_kept(tmp_path):
 def test_a_bomb_is_reported_like_any_bad_file(tmp_path, monkeypatch):
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 40 * 60)
     big = Record("big", encode(photo(0, 50, 60)), ("group-0", "class-00"))
-    with pytest.raises(BadFilesError, match="1 decompression bomb"):
+    with pytest.raises(BadFilesError, match=r"decompression bomb .*: 1\)"):
         toy_store(tmp_path / "toy.arrow", [*toy_records(), big])
 
 
@@ -162,8 +164,39 @@ def test_an_interruption_leaves_nothing(tmp_path, phase, error):
 def test_no_usable_image_is_an_error(tmp_path):
     with pytest.raises(DatasetError, match="No image"):
         toy_store(tmp_path / "toy.arrow", [])
-    with pytest.raises(DatasetError, match="at least two"):
-        toy_store(tmp_path / "toy.arrow", toy_records(3, 1), skip_bad=True)
+
+
+@pytest.mark.parametrize("skip_bad", [False, True])
+def test_where_all_is_bad_the_error_has_the_report(tmp_path, skip_bad):
+    tagged = [Record(f"{i}", b"", (), tags=("a",)) for i in range(2)]
+    for records in (toy_records(2, 1), tagged):
+        with pytest.raises(
+            BadFilesError, match=r"2 entries cannot be used and nothing else is left \("
+        ) as raised:
+            toy_store(tmp_path / "toy.arrow", records, skip_bad=skip_bad)
+        assert len(raised.value.report.problems) == 2
+        assert "--skip-bad" not in str(raised.value)
+        assert "class" not in str(raised.value) or records is not tagged
+
+
+def test_what_cannot_be_read_is_not_told_as_what_cannot_be_written(tmp_path):
+    def source():
+        yield toy_records()[0]
+        raise PermissionError(13, "Permission denied", "/data/list.txt")
+
+    with pytest.raises(
+        DatasetError, match=r"data cannot be read: /data/list\.txt: Permission denied"
+    ):
+        toy_store(tmp_path / "toy.arrow", source())
+
+    def fail():
+        raise OSError(5, "Input/output error")
+
+    records = toy_records()
+    records[3] = dataclasses.replace(records[3], image=fail)
+    with pytest.raises(BadFilesError, match="unreadable: 1"):
+        toy_store(tmp_path / "toy.arrow", records)
+    assert not list(tmp_path.iterdir())
 
 
 def test_label_paths_of_other_depth_are_an_error(tmp_path):

@@ -1,6 +1,8 @@
+import os
+
 import pytest
 
-from hsearch.data.text_files import read_json, read_json_list, read_lines
+from hsearch.data.text_files import is_number, read_json, read_json_list, read_lines
 from hsearch.errors import DatasetError
 
 
@@ -39,6 +41,8 @@ def test_json_is_read(tmp_path, mark):
         (b"[1, 2]", "x.json must hold a JSON object, but something else begins at line 1"),
         (b"null", "must hold a JSON object"),
         (b"\xff\xfe{}", "x.json must be UTF-8 text"),
+        (b'{"a":' * 100_000, "x.json must be JSON of ordinary depth"),
+        (b'{"a": ' + b"9" * 5_000 + b"}", "x.json must be JSON of ordinary depth and numbers"),
     ],
 )
 def test_wrong_json_is_one_sentence(tmp_path, content, message):
@@ -54,3 +58,18 @@ def test_wrong_json_is_one_sentence(tmp_path, content, message):
 def test_a_key_can_be_left_out_of_json(tmp_path):
     (tmp_path / "x.json").write_text('{"a": [{"b": 1, "c": 2}, {"b": {"b": 3}}], "b": 4}')
     assert read_json(tmp_path / "x.json", without="b") == {"a": [{"c": 2}, {}]}
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_a_list_must_be_a_file(tmp_path, make):
+    make(tmp_path / "x.txt")
+    with pytest.raises(DatasetError, match=r"x\.txt must be a file, but is none"):
+        list(read_lines(tmp_path / "x.txt"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("0", True), ("123456789012345678", True), ("9" * 19, False), ("٣", False), ("-1", False)],
+)
+def test_numbers_have_a_usual_length(text, expected):
+    assert is_number(text) == expected

@@ -5,6 +5,7 @@ import pytest
 from hsearch.errors import ConfigError
 from hsearch.folds import ALL_CLASSES
 from hsearch.intervals import mean_of
+from hsearch.search.lease import Lease
 from hsearch.search.reproduction import Reproduction, load_reproduction
 from hsearch.search.reproduction_plan import plan_reproduction
 from hsearch.search.study import study_names
@@ -128,6 +129,14 @@ def test_another_best_trial_is_refused_until_it_is_begun_anew(study, storage, re
         Reproduction.open(other, storage)
     with closing(Reproduction.open(other, storage, anew=True)) as anew:
         assert (anew.record().spec.trial, anew.record().runs) == (99, ())
+
+
+def test_nothing_is_begun_anew_while_another_driver_is_at_work(study, storage, reproduction):
+    reproduction.begin(1)
+    with Lease(reproduction):
+        with pytest.raises(ConfigError, match="is being run by another process"):
+            Reproduction.open(made_plan(study), storage, anew=True)
+        assert len(reproduction.record().runs) == 1
 
 
 def test_seeds_of_the_search_are_refused(study):

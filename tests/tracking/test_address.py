@@ -55,8 +55,12 @@ def test_the_ui_binds_to_loopback_and_the_command_can_be_pasted(tmp_path):
     folder = tmp_path / "my runs"
     folder.mkdir()
     assert ui_command(f"sqlite:///{folder}/mlflow.db") == (
-        f"mlflow ui --backend-store-uri 'sqlite:///{folder}/mlflow.db' --host 127.0.0.1"
+        f"hsearch ui --tracking-uri 'sqlite:///{folder}/mlflow.db'"
     )
+
+
+def test_the_default_store_needs_no_address():
+    assert ui_command("sqlite:///mlflow.db") == "hsearch ui"
 
 
 def test_a_server_is_its_own_ui_and_shows_no_password():
@@ -67,9 +71,7 @@ def test_a_server_is_its_own_ui_and_shows_no_password():
     "uri", ["postgresql://me:secret@host/db", "postgresql://host/db?user=me&sslPassword=secret"]
 )
 def test_a_database_with_a_password_is_named_by_the_variable_that_holds_it(uri):
-    assert ui_command(uri) == (
-        'mlflow ui --backend-store-uri "$MLFLOW_TRACKING_URI" --host 127.0.0.1'
-    )
+    assert ui_command(uri) == ('hsearch ui --tracking-uri "$MLFLOW_TRACKING_URI"')
 
 
 def test_credentials_leave_every_address_of_a_text():

@@ -4,7 +4,8 @@ A source is one file here. The first line of its docstring says what it reads. `
 `Record` per image, a `Problem` for whatever cannot become one, and a `Note` for what the user
 should know. It takes nothing if it needs no files, the `path` that the user gave if the layout is
 the user's own, or the `layout` of a data set's official files, with `HOME`, the page of its owners,
-for the message about missing ones. `LEVEL_NAMES`, if there, names the levels. Whether listed
+for the message about missing ones; `TOTAL`, if there, is the number of images that the published
+data set has, and another number is told. `LEVEL_NAMES`, if there, names the levels. Whether listed
 images lie inside the data's folder, exist and can be read, and whether others lie beside them, is
 checked for all sources alike.
 
@@ -39,6 +40,7 @@ class Source:
         description: The rest of it.
         level_names: Of the levels, if it names them.
         home: The page of the data set's owners; None for layouts of a user's own.
+        total: How many images the published data set has, if that is known.
         needs_path: Whether it reads files of the user.
         module: The name of its file.
     """
@@ -48,6 +50,7 @@ class Source:
     description: str
     level_names: tuple[str, ...] | None
     home: str | None
+    total: int | None
     needs_path: bool
     module: str
     _records: Callable[..., Found]
@@ -92,6 +95,7 @@ def load_source(name: str) -> Source:
         description=description.strip(),
         level_names=options.get("levels", getattr(module, "LEVEL_NAMES", None)),
         home=getattr(module, "HOME", None),
+        total=getattr(module, "TOTAL", None),
         needs_path=first in ("path", "layout"),
         module=module.__name__.rpartition(".")[2],
         _records=module.records,

@@ -12,9 +12,11 @@ from zlib import error as ZlibError
 
 from hsearch.data.layout import Found, Layout
 from hsearch.data.records import Box, Record, box_from_one
+from hsearch.data.text_files import is_number
 from hsearch.errors import DatasetError
 
 HOME = "https://ai.stanford.edu/~jkrause/cars/car_dataset.html"
+TOTAL = 16_185
 LEVEL_NAMES = ("model",)
 VARIANTS = {
     "cars196": {},
@@ -56,7 +58,9 @@ def records(layout: Layout, levels: tuple[str, ...] = LEVEL_NAMES, cropped: bool
 
 def _files(layout: Layout) -> tuple[Path, list[tuple[Path, Path]]]:
     """The file with the names of classes, and every list of images with its folder."""
-    if layout.find("cars_annos.mat", "car_ims"):
+    first, second = ("cars_annos.mat", "car_ims"), ("cars_meta.mat", "cars_train", "cars_test")
+    found = layout.find(*first, *second, "devkit/cars_meta.mat", everywhere=True)
+    if found and found.name in first:
         listed, images = layout.require(
             "cars_annos.mat", "car_ims", inside="cars_annos.mat and car_ims.tgz"
         )
@@ -90,7 +94,7 @@ def _read(path: Path, variable: str) -> list[Any]:
 
 def _class(entry: object, names: list[str], where: str) -> int:
     label = str(_field(entry, "class", where=where))
-    if not (label.isdecimal() and 1 <= int(label) <= len(names)):
+    if not (is_number(label) and 1 <= int(label) <= len(names)):
         raise DatasetError(
             f"The class of {where} must be a number from 1 to {len(names)}, but is '{label}'."
         )

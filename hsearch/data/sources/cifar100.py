@@ -20,6 +20,7 @@ from hsearch.data.records import Record
 from hsearch.errors import DatasetError
 
 HOME = "https://www.cs.toronto.edu/~kriz/cifar.html"
+TOTAL = 60_000
 LEVEL_NAMES = ("superclass", "class")
 SHAPE = (3, 32, 32)
 

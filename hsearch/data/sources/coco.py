@@ -13,13 +13,17 @@ from hsearch.data.text_files import read_json
 from hsearch.errors import DatasetError
 
 HOME = "https://cocodataset.org/#download"
+TOTAL = 82_081 + 40_137
+YEARS = (2014, 2017)
 SPLITS = {"train": "train", "val": "test"}
 
 
 def records(layout: Layout) -> Found:
     """Yields the images in the order of the JSON files."""
     # Both files are of one year: train2017 holds most images of val2014.
-    found = layout.find(*(f"annotations/instances_train{year}.json" for year in (2014, 2017)))
+    train = (f"annotations/instances_train{year}.json" for year in YEARS)
+    archives = ", ".join(f"annotations_trainval{year}.zip" for year in YEARS)
+    found = layout.find(*train, inside=archives, everywhere=True)
     year = found.stem[-4:] if found else "2014"
     if year != "2014":
         yield Note(f"this is COCO {year}; published multi-label results are of 2014")
@@ -48,7 +52,7 @@ def _tags(path: Path) -> dict[str, set[str]]:
             (each["id"], int(each["image_id"]), int(each["category_id"]))
             for each in content["annotations"]
         ]
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise DatasetError(
             f"The file {path} must hold categories, images and annotations as COCO has them, but "
             f"one is not ({type(error).__name__}: {error}); get it from its official home again."

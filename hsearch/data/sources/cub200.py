@@ -11,10 +11,11 @@ from pathlib import Path
 
 from hsearch.data.layout import Found, Layout
 from hsearch.data.records import Box, Record, box_from_one
-from hsearch.data.text_files import read_lines
+from hsearch.data.text_files import is_number, read_lines
 from hsearch.errors import DatasetError
 
 HOME = "https://www.vision.caltech.edu/datasets/cub_200_2011/"
+TOTAL = 11_788
 LEVEL_NAMES = ("species",)
 VARIANTS = {
     "cub200": {},
@@ -27,9 +28,9 @@ _FAMILIES = Path(__file__).with_name("cub200_families.csv")
 
 def records(layout: Layout, levels: tuple[str, ...] = LEVEL_NAMES, cropped: bool = False) -> Found:
     """Yields the images in the order of images.txt."""
-    files = ["images.txt", "image_class_labels.txt", "classes.txt"]
+    files = ["images.txt", "image_class_labels.txt", "classes.txt", "images"]
     files += ["bounding_boxes.txt"] * cropped
-    listed, labels, classes, *boxes = layout.require(*files, inside="CUB_200_2011.tgz")
+    listed, labels, classes, images, *boxes = layout.require(*files, inside="CUB_200_2011.tgz")
     paths = _label_paths(classes, levels)
     class_of = {image: number for _, (image, number) in read_lines(labels, columns=2)}
     box_of = {image: box for path in boxes for image, box in _boxes(path).items()}
@@ -47,7 +48,7 @@ def records(layout: Layout, levels: tuple[str, ...] = LEVEL_NAMES, cropped: bool
             )
         yield Record(
             id=path,
-            image=listed.parent / "images" / path,
+            image=images / path,
             labels=paths[number],
             split="train" if int(number) <= TRAIN_CLASSES else "test",
             order=int(number),
@@ -61,7 +62,7 @@ def _label_paths(classes: Path, levels: tuple[str, ...]) -> dict[str, tuple[str,
         groups = {row["class"]: row for row in csv.DictReader(file)}
     paths = {}
     for line, (number, name) in read_lines(classes, columns=2):
-        if not number.isdecimal():
+        if not is_number(number):
             raise DatasetError(
                 f"Line {line} of {classes} must begin with the number of a class, but has "
                 f"'{number}'."

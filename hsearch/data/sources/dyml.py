@@ -17,7 +17,7 @@ from pathlib import Path
 
 from hsearch.data.layout import Found, Layout
 from hsearch.data.records import LEVEL_TESTS, Note, Record
-from hsearch.data.text_files import read_lines
+from hsearch.data.text_files import is_number, read_lines
 from hsearch.errors import DatasetError
 
 HOME = "https://github.com/SupetZYK/DynamicMetricLearning"
@@ -27,6 +27,7 @@ VARIANTS: dict[str, dict[str, object]] = {
     "dyml-animal": {},
     "dyml-product": {"one_set": True},
 }
+FOLDERS = {name: name.replace("-", "_") for name in VARIANTS}
 TESTS = dict(zip(LEVEL_NAMES, LEVEL_TESTS, strict=True))
 TRAIN = "train/label.csv"
 ONE_SET = "mini-bmk_all_in_one/label.csv"
@@ -41,8 +42,9 @@ def records(layout: Layout, one_set: bool = False) -> Found:
         one_set: Whether all levels are tested on the same images.
     """
     parts = [f"bmk_{level}/{part}.csv" for level in LEVEL_NAMES for part in ("query", "gallery")]
+    own, *others = sorted(FOLDERS.values(), key=lambda folder: folder != FOLDERS[layout.name])
     train, *tests = layout.require(
-        TRAIN, *([ONE_SET] if one_set else parts), inside=f"the folder of {layout.name}"
+        *(TRAIN, *([ONE_SET] if one_set else parts)), inside=f"{own}/", own=own, others=others
     )
     for name, numbers in _listed(train, PATH_COLUMNS):
         labels = (f"{level} {n}" for level, n in zip(LEVEL_NAMES, numbers, strict=True))
@@ -105,7 +107,7 @@ def _listed(file: Path, columns: tuple[str, ...]) -> Iterator[tuple[str, list[in
             text = text[begin.end() :]
         if text:
             name, *numbers = (cell.strip() for cell in text.split(","))
-            if len(numbers) != len(columns) or not all(map(str.isdecimal, numbers)):
+            if len(numbers) != len(columns) or not all(map(is_number, numbers)):
                 raise DatasetError(
                     f"Line {line} of {file} must have an image and {len(columns)} numbers, parted "
                     f"by commas, but has '{text}'."

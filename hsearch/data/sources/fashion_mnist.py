@@ -20,6 +20,7 @@ from hsearch.data.records import Record
 from hsearch.errors import DatasetError
 
 HOME = "https://github.com/zalandoresearch/fashion-mnist"
+TOTAL = 70_000
 VARIANTS: dict[str, dict[str, object]] = {"fashion-mnist": {}}
 LEVEL_NAMES = ("kind", "group", "article")
 ARTICLES = (

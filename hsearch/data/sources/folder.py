@@ -1,7 +1,7 @@
 """An image folder tree: every folder above an image is one level of its label path.
 
 All images lie equally deep, so `animals/cats/tabby/1.jpg` has three levels. If the folders at the
-top are called train, val and test only, they give the split and are no level. Hidden files are
+top have names of splits only (train, val or validation, test), these are no level. Hidden files are
 passed over; any other file counts as an image and must be one.
 """
 

@@ -11,24 +11,19 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from hsearch.data.images import SUFFIXES
-from hsearch.data.records import Note, Problem, Record
+from hsearch.data.records import SPLITS, VALIDATION, Note, Problem, Record
 from hsearch.data.sources import table
 from hsearch.data.sources.table import Row
 from hsearch.errors import DatasetError
 
 NAMES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
-SPLITS = {
-    **dict.fromkeys(("train", "training"), "train"),
-    **dict.fromkeys(("validation", "valid", "val", "dev"), "validation"),
-    **dict.fromkeys(("test", "testing", "eval", "evaluation"), "test"),
-}
 
 
 def metadata_files(folder: Path) -> list[Path]:
     """Returns the metadata at the top of a folder, else those in the folders of its splits."""
     top = [folder / name for name in NAMES if (folder / name).is_file()]
     below = (file for file in sorted(folder.glob("*/metadata.*")) if file.name in NAMES)
-    return top or [file for file in below if file.parent.name.lower() in SPLITS]
+    return top or [file for file in below if file.is_file() and _split(file.parent.name)]
 
 
 def records(path: Path) -> Iterator[Record | Problem | Note]:
@@ -80,33 +75,43 @@ def _read_all(folder: Path, files: list[Path]) -> tuple[list[str], list[Row]]:
 
 def _read_jsonl(path: Path) -> tuple[list[str], list[Row]]:
     """The keys of all objects, and one row per line that is not empty."""
-    found: dict[int, dict[str, object]] = {}
+    found: dict[int, dict[str, str]] = {}
     try:
         for number, line in enumerate(path.read_text(encoding="utf-8-sig").split("\n"), start=1):
             if line.strip():
-                found[number] = json.loads(line)
-                if not isinstance(found[number], dict):
+                content = json.loads(line)
+                if not isinstance(content, dict):
                     raise DatasetError(f"Line {number} of {path} must be a JSON object.")
+                found[number] = {key: table.cell_text(value) for key, value in content.items()}
     except json.JSONDecodeError as error:
         raise DatasetError(f"Line {number} of {path} is no JSON: {error.msg}.") from None
     except (OSError, UnicodeDecodeError) as error:
         raise DatasetError(f"The metadata {path} cannot be read as UTF-8: {error}.") from None
+    except (RecursionError, ValueError):
+        raise DatasetError(
+            f"Line {number} of {path} nests too deep, or a number is too long."
+        ) from None
     if not found:
         raise DatasetError(f"The metadata {path} have no rows.")
     columns = list(dict.fromkeys(key for row in found.values() for key in row))
     return columns, [
-        Row(number, {key: table.cell_text(row.get(key)) for key in columns})
-        for number, row in found.items()
+        Row(number, {key: row.get(key, "") for key in columns}) for number, row in found.items()
     ]
 
 
 def _add_splits(rows: list[Row]) -> None:
     """Takes the folders at the top as splits, if all are called so and there are several."""
     tops = [PurePosixPath(row.cells["path"]).parts[:-1][:1] for row in rows]
-    splits = [SPLITS.get("".join(top).lower(), "") for top in tops]
+    splits = [_split("".join(top)) for top in tops]
     if len(set(splits)) > 1 and all(splits):
         for row, split in zip(rows, splits, strict=True):
             row.cells["split"] = split
+
+
+def _split(folder: str) -> str:
+    """The split that a folder stands for, if any; the validation is one of its own here."""
+    name = folder.lower()
+    return "validation" if name in VALIDATION else SPLITS.get(name, "")
 
 
 def _unlisted(images: Iterator[object]) -> list[Path]:

@@ -1,8 +1,8 @@
 """ImageNet: folders of synsets, grouped as WordNet groups them; no test classes of its own.
 
 Reads wordnet.is_a.txt (`parent child` in every line), words.txt for readable names if it lies
-beside, and the images of train/SYNSET/ or of ILSVRC2012_img_train.tar, which stays packed. The
-validation images, of the same classes, are left out.
+beside, and the images of train/SYNSET/ or of ILSVRC2012_img_train.tar, which stays packed and, if
+it is given itself, has the others beside it. Validation images, of the same classes, are left out.
 
 WordNet's paths differ in length, and a synset may have several parents. Here a synset's path is its
 longest one from a root, through the parent of the smallest id where several are as long: so a dog
@@ -24,6 +24,9 @@ from hsearch.data.text_files import read_lines
 from hsearch.errors import DatasetError
 
 HOME = "https://www.image-net.org/download.php"
+TOTAL = 1_281_167
+HOMES = {"wordnet.is_a.txt": "https://image-net.org/archive, made from wordnet.princeton.edu"}
+ARCHIVE = "ILSVRC2012_img_train.tar"
 DEPTHS = (4, 6, 9)
 LEVEL_NAMES = (*(f"depth-{depth}" for depth in DEPTHS), "synset")
 
@@ -32,12 +35,10 @@ _SYNSET = re.compile(r"n[0-9]{8}")
 
 def records(layout: Layout) -> Found:
     """Yields the images by synset; classes are sorted by the number of their synset."""
-    relations, images = layout.require(
-        "wordnet.is_a.txt",
-        "train|Data/CLS-LOC/train|ILSVRC2012_img_train.tar",
-        inside="image-net.org/archive and ILSVRC2012",
-    )
-    paths, names = _paths(relations), _names(relations.with_name("words.txt"))
+    layout.keep_packed(ARCHIVE)
+    names = (*HOMES, f"train|Data/CLS-LOC/train|{ARCHIVE}")
+    relations, images = layout.require(*names, inside="ILSVRC2012", homes=HOMES)
+    paths, words = _paths(relations), _names(relations.with_name("words.txt"))
     for synset, name, image in _packed(images) if images.is_file() else _unpacked(images):
         if synset not in paths:
             raise DatasetError(
@@ -47,7 +48,7 @@ def records(layout: Layout) -> Found:
             yield Problem(synset, "empty folder")
             continue
         steps = [paths[synset][: depth + 1][-1] for depth in DEPTHS]
-        labels = tuple(names.get(each, each) for each in (*steps, synset))
+        labels = tuple(words.get(each, each) for each in (*steps, synset))
         yield Record(f"{synset}/{name}", image, labels, order=int(synset[1:]))
 
 

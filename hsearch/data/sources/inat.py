@@ -8,17 +8,20 @@ obfuscated.
 
 References:
     Brown et al., Smooth-AP: Smoothing the Path Towards Large-Scale Image Retrieval, ECCV 2020,
-    arXiv:2007.12163 (the lists, "Inat_dataset_splits").
+    arXiv:2007.12163, https://github.com/Andrew-Brown1/Smooth_AP (the lists,
+    "Inat_dataset_splits").
 """
 
 from pathlib import Path
 
 from hsearch.data.layout import Found, Layout
 from hsearch.data.records import Note, Record
-from hsearch.data.text_files import read_json, read_json_list, read_lines
+from hsearch.data.text_files import is_number, read_json, read_json_list, read_lines
 from hsearch.errors import DatasetError
 
 HOME = "https://github.com/visipedia/inat_comp/tree/master/2018"
+TOTAL = 325_846 + 136_093
+LISTS_HOME = "https://github.com/Andrew-Brown1/Smooth_AP"
 RANKS = ("kingdom", "phylum", "class", "order", "family", "genus")
 VARIANTS = {
     "inat-base": {"levels": ("super-category", "species")},
@@ -33,14 +36,15 @@ def records(layout: Layout, levels: tuple[str, ...]) -> Found:
         layout: The files.
         levels: Whose labels the images get: `RANKS` or the super-category above the species.
     """
-    train, test, species, images = layout.require(
-        "Inaturalist_train_set1.txt|Inat_dataset_splits/Inaturalist_train_set1.txt",
-        "Inaturalist_test_set1.txt|Inat_dataset_splits/Inaturalist_test_set1.txt",
-        "categories.json|train2018.json",
-        "train_val2018",
-        inside="train_val2018.tar.gz, categories.json.tar.gz and, with the code of Smooth-AP, "
-        "Inat_dataset_splits.zip",
+    lists = [f"Inaturalist_{part}_set1.txt" for part in ("train", "test")]
+    lists = [f"{name}|Inat_dataset_splits/{name}" for name in lists]
+    named = layout.find("categories.json")
+    train, test, images, *unnamed = layout.require(
+        *(*lists, "train_val2018", *([] if named else ["categories.json|train2018.json"])),
+        inside="Inat_dataset_splits.zip, categories.json.tar.gz and train_val2018.tar.gz",
+        homes=dict.fromkeys(lists, LISTS_HOME),
     )
+    species = named or unnamed[0]
     ranks = tuple(level for level in levels if level in RANKS)
     taxa = _taxa(species, ranks)
     if species.name != "categories.json":
@@ -67,7 +71,7 @@ def records(layout: Layout, levels: tuple[str, ...]) -> Found:
 def _folders(image: str, where: str) -> tuple[str, int]:
     """Returns the super-category and the number of the species."""
     _, above, number, _ = parts if len(parts := image.split("/")) == 4 else ("",) * 4
-    if not (number.isascii() and number.isdecimal()):
+    if not is_number(number):
         raise DatasetError(
             "Images must be listed as train_val2018/SUPER-CATEGORY/NUMBER/IMAGE.jpg, but "
             f"{where} is '{image}'."

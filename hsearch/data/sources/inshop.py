@@ -10,10 +10,11 @@ from pathlib import Path
 
 from hsearch.data.layout import Found, Layout
 from hsearch.data.records import Box, Note, Record, box_from_one
-from hsearch.data.text_files import read_lines
+from hsearch.data.text_files import is_number, read_lines
 from hsearch.errors import DatasetError
 
 HOME = "https://mmlab.ie.cuhk.edu.hk/projects/DeepFashion/InShopRetrieval.html"
+TOTAL = 52_712
 LEVEL_NAMES = ("category", "item")
 VARIANTS = {"inshop": {}, "inshop-cropped": {"cropped": True}}
 PARTS = ("train", "query", "gallery")
@@ -32,7 +33,7 @@ def records(layout: Layout, cropped: bool = False) -> Found:
     for number, (path, item, part) in _rows(partition, PARTITION_HEADER):
         relative = path.removeprefix("img/")
         category = _category(relative)
-        if part not in PARTS or not category or not item.removeprefix("id_").isdecimal():
+        if part not in PARTS or not category or not is_number(item.removeprefix("id_")):
             raise DatasetError(
                 f"Line {number} of {partition} must be like 'img/MEN/Denim/id_00000080/1_front.jpg "
                 f"id_00000080 train' (or query, gallery), but is '{path} {item} {part}'."
@@ -68,7 +69,7 @@ def _rows(path: Path, header: list[str]) -> Iterator[tuple[int, list[str]]]:
     lines = read_lines(path)
     _, count = next(lines, (1, []))
     _, given = next(lines, (2, []))
-    if not (len(count) == 1 and count[0].isdecimal()) or given != header:
+    if not (len(count) == 1 and is_number(count[0])) or given != header:
         raise DatasetError(
             f"The file {path} must begin with the number of images and the line "
             f"'{' '.join(header)}', but begins with '{' '.join(count)}' and '{' '.join(given)}'."

@@ -14,7 +14,9 @@ from hsearch.data.text_files import read_lines
 from hsearch.errors import DatasetError
 
 HOME = "https://lms.comp.nus.edu.sg/wp-content/uploads/2019/research/nuswide/NUS-WIDE.html"
+TOTAL = 125_449 + 83_898
 VARIANTS: dict[str, dict[str, object]] = {"nus-wide": {}}
+CONCEPTS = 81
 ARCHIVES = "ImageList.zip, Groundtruth.zip, ConceptsList.zip and the folder of images"
 
 
@@ -29,6 +31,11 @@ def records(layout: Layout) -> Found:
         inside=ARCHIVES,
     )
     concepts = [concept for _, (concept,) in read_lines(concept_list, columns=1)]
+    if len(concepts) != CONCEPTS or len(set(concepts)) != CONCEPTS:
+        raise DatasetError(
+            f"The file {concept_list} must have {CONCEPTS} different concepts, but has "
+            f"{len(set(concepts))} in {len(concepts)} lines; get it from its official home again."
+        )
     for listed, part in ((train, "Train"), (test, "Test")):
         names = [name.replace("\\", "/") for _, (name,) in read_lines(listed, columns=1)]
         tags = _tags(layout, listed, len(names), concepts, part)

@@ -24,7 +24,7 @@ _YES = ("", "1", "1.0", "true", "yes", "nan")
 _NO = ("0", "0.0", "false", "no")
 _MARKS = ("is_query", "is_gallery")
 _OPTIONAL = ("id", "split", *_MARKS)
-_SPLITS = tuple(name for name in (*SPLITS, "validation") if name)
+_SPLITS = tuple(name for name in SPLITS if name)
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _LEVEL = re.compile(r"level_\d+")
 _ALIKE = 0.8
@@ -98,6 +98,8 @@ def row_records(
 
 def read_table(path: Path) -> tuple[list[str], list[Row]]:
     """Returns the names of the columns and all rows, of which there is at least one."""
+    if not path.is_file():
+        raise DatasetError(f"A table must be a file, but {path} is none.")
     columns, rows = _read_parquet(path) if path.suffix.lower() == ".parquet" else _read_csv(path)
     if not rows:
         raise DatasetError(f"The table {path} has no rows.")

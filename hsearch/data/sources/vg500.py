@@ -25,9 +25,10 @@ def records(layout: Layout) -> Found:
         "test_list_500.txt|data/VG/test_list_500.txt",
         "vg_category_500_labels_index.json|data/VG/vg_category_500_labels_index.json",
         "VG_100K",
-        inside="data/VG of SSGRL, and images.zip and images2.zip of https://visualgenome.org",
+        inside="data/VG of SSGRL, images.zip and images2.zip",
+        homes={"VG_100K": "https://visualgenome.org"},
     )
-    second = layout.find("VG_100K_2") or first
+    second = layout.find("VG_100K_2", inside="images2.zip") or first
     kinds = read_json(index)
     for listed, split in ((train, "train"), (test, "test")):
         for line, (name,) in read_lines(listed, columns=1):

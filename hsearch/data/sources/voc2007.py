@@ -10,12 +10,14 @@ import os
 from pathlib import Path
 from xml.etree import ElementTree
 
-from hsearch.data.layout import Found, Layout
+from hsearch.data.layout import OUTSIDE, Found, Layout
 from hsearch.data.records import Problem, Record
 from hsearch.data.text_files import read_lines
 from hsearch.errors import DatasetError
 
 HOME = "http://host.robots.ox.ac.uk/pascal/VOC/voc2007/"
+TOTAL = 5_011 + 4_952
+ARCHIVES = "VOCtrainval_06-Nov-2007.tar and VOCtest_06-Nov-2007.tar"
 SPLITS = {"trainval": "train", "test": "test"}
 CLASSES = {
     *("aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow"),
@@ -28,13 +30,18 @@ def records(layout: Layout) -> Found:
     """Yields the images in the order of the two lists."""
     files = (f"ImageSets/Main/{part}.txt" for part in SPLITS)
     lists = layout.require(
-        *(f"VOCdevkit/VOC2007/{file}|VOC2007/{file}|{file}" for file in files),
-        inside="VOCtrainval_06-Nov-2007.tar and VOCtest_06-Nov-2007.tar",
+        *(f"VOCdevkit/VOC2007/{file}|VOC2007/{file}|{file}" for file in files), inside=ARCHIVES
     )
     for listed, split in zip(lists, SPLITS.values(), strict=True):
         top = listed.parents[2]  # each archive has its own lists, images and annotations
+        missing = [each for each in ("Annotations", "JPEGImages") if not (top / each).is_dir()]
+        if missing:
+            raise layout.lack(missing, ARCHIVES)
         for _, (name,) in read_lines(listed, columns=1):
             annotation = top / "Annotations" / f"{name}.xml"
+            if not layout.holds(annotation):
+                yield Problem(name, OUTSIDE)
+                continue
             if not os.path.isfile(annotation):
                 yield Problem(name, "without annotation")
                 continue

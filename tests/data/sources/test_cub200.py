@@ -6,7 +6,7 @@ from hsearch.data.layout import open_layout
 from hsearch.data.library import open_data, prepare
 from hsearch.data.records import Record
 from hsearch.data.sources import cub200
-from tests.data.miniature import Fault, Miniature, save_images, write_lines
+from tests.data.miniature import Fault, Miniature, notes_of, save_images, write_lines
 from tests.shared_data import shared_data
 
 TOP = "CUB_200_2011"
@@ -39,14 +39,14 @@ FAULTS = (
 )
 
 
-def miniature(name, needed=LISTS, faults=()):
+def miniature(name, texts=LISTS, faults=()):
     return Miniature(
         name=name,
         build=build,
         images=12,
         classes=4,
-        needed=needed,
-        texts=needed,
+        needed=(*texts, f"{TOP}/images"),
+        texts=texts,
         listed=f"{TOP}/images/{IMAGES[0]}",
         unlisted=f"{TOP}/images/{CLASSES[0]}/other.jpg",
         faults=(*FAULTS, *faults),
@@ -63,7 +63,7 @@ MINIATURES = (
     ),
     miniature(
         "cub200-cropped",
-        needed=(*LISTS, BOXES),
+        texts=(*LISTS, BOXES),
         faults=[
             Fault(BOXES, "5 2.0", "50 2.0", "Every image needs a box .* image 5 .* has none"),
             Fault(BOXES, "2.0", "two", "box of line 1 of .* is 'two 3.0 15.0 10.0'"),
@@ -102,6 +102,15 @@ def test_orders_and_families(tmp_path):
         ("Pelecaniformes", "Pelecanidae", "White Pelican"),
         ("Passeriformes", "Parulidae", "Common Yellowthroat"),
     ]
+
+
+@pytest.mark.usefixtures("data_home")
+def test_boxes_that_reach_out_of_the_image_are_clipped_and_counted(tmp_path):
+    build(tmp_path)
+    lines = (tmp_path / BOXES).read_text().replace("3 2.0 3.0 15.0", "3 2.0 3.0 16.0", 1)
+    (tmp_path / BOXES).write_text(lines)
+    (note,) = notes_of(prepare("cub200-cropped", tmp_path))
+    assert note == "boxes that reached out of their image and were clipped: 1"
 
 
 def shipped():
@@ -155,7 +164,7 @@ def test_the_real_files_of_forty_classes():
     store = open_data("cub200-family")
     assert (report.images, report.classes) == (2280, 40)
     assert not report.problems
-    assert not report.notes
+    assert report.notes == ("prepared 2,280 images; the published data set has 11,788",)
     numbers = [*range(1, 21), *range(101, 121)]
     names = [name for name, *_ in shipped()]
     assert [store.label_path(label)[2] for label in range(40)] == [

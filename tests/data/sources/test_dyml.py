@@ -4,7 +4,9 @@ import pytest
 from hsearch.data.library import open_data, prepare
 from hsearch.data.records import LEVEL_TESTS
 from hsearch.data.splits import store_splits
+from hsearch.errors import DatasetError
 from tests.data.miniature import Fault, Miniature, save_images, write_lines
+from tests.data.toy import save
 
 LEVELS = ("coarse", "middle", "fine")
 HEADER = "fname, coarse_id, middle_id, fine_id"
@@ -152,3 +154,36 @@ def test_a_header_on_a_line_of_its_own_means_the_same(tmp_path):
     write_lines(tmp_path / "dyml_product/train/label.csv", HEADER, *ROWS)
     prepare("dyml-product", tmp_path, force=True)
     assert open_data("dyml-product").digest == before
+
+
+@pytest.mark.usefixtures("data_home")
+def test_siblings_in_one_folder_are_told_apart_by_their_names(tmp_path):
+    digests: dict[str, str] = {}
+    for mini in MINIATURES:
+        mini.build(tmp_path / mini.name)
+        for image in (tmp_path / mini.name).rglob("7.jpg"):  # or all three would be alike
+            save(image, seed=len(digests) + 100)
+        prepare(mini.name, tmp_path / mini.name)
+        digests[mini.name] = open_data(mini.name).digest
+        top = mini.name.replace("-", "_")
+        (tmp_path / mini.name / top).rename(tmp_path / top)
+        (tmp_path / mini.name).rmdir()
+    assert len(set(digests.values())) == 3
+    for name, digest in digests.items():
+        prepare(name, tmp_path, force=True)
+        assert open_data(name).digest == digest
+    (tmp_path / "dyml_animal/bmk_fine/query.csv").unlink()
+    with pytest.raises(DatasetError, match=r"need bmk_fine/query\.csv \(of dyml_animal/\), but"):
+        prepare("dyml-animal", tmp_path, force=True)
+    with pytest.raises(DatasetError, match=r"need train/label\.csv"):
+        prepare("dyml-animal", tmp_path / "dyml_vehicle", force=True)
+
+
+@pytest.mark.usefixtures("data_home")
+def test_an_image_at_three_levels_is_no_conflict(store, tmp_path):
+    _, report = store("dyml-product")
+    assert report.duplicates == report.conflicts == ()
+    folder = tmp_path / PRODUCT / "imgs"
+    (folder / "3.jpg").write_bytes((folder / "5.jpg").read_bytes())
+    again = prepare("dyml-product", tmp_path, force=True)
+    assert again.conflicts == (("test-coarse/3.jpg", "test-coarse/5.jpg"),)

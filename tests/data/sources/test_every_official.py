@@ -76,6 +76,9 @@ def test_folder_and_archives_give_the_same_store(mini, files, tmp_path, data_hom
     found = len(store.tag_names) or store.hierarchy.num_classes
     assert (report.images, found) == (mini.images, mini.classes)
     assert not report.problems
+    total = load_source(mini.name).total or 0
+    expected = f"prepared {mini.images} images; the published data set has {total:,}"
+    assert (expected in report.notes) == (total > 0)
     whole = store.digest
     for suffix in ("zip", "tgz"):
         prepare(mini.name, archive(files, tmp_path / f"all.{suffix}"), force=True)
@@ -146,9 +149,9 @@ def test_listed_images_must_be_there_and_inside(mini, files, tmp_path, data_home
     image = files / mini.listed
     image.rename(tmp_path / "away.jpg")
     if mini.unlisted:
-        assert_refused(mini, files, data_home, "1 missing")
+        assert_refused(mini, files, data_home, "missing: 1")
     image.symlink_to(tmp_path / "away.jpg")
-    assert_refused(mini, files, data_home, "1 path out of the data's folder")
+    assert_refused(mini, files, data_home, "path out of the data's folder: 1")
     with pytest.raises(BadFilesError) as caught:
         prepare(mini.name, files)
     assert len(caught.value.report.problems) == 1

@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from hsearch.data.records import Problem, Record
+from hsearch.data.records import Problem, Record, split_name
 from hsearch.data.sources.folder import records
 from hsearch.errors import DatasetError
 from tests.data.toy import save, tree
@@ -31,6 +31,12 @@ def test_folders_named_like_splits_are_no_level(tmp_path):
         ("test", ("b", "z")),
         ("val", ("a", "y")),
     ]
+
+
+def test_other_names_of_splits_are_no_level_either(tmp_path):
+    good, _ = found(tree(tmp_path, ["training/a", "validation/b", "dev/c", "eval/d"], images=1))
+    assert sorted(record.labels for record in good) == [("a",), ("b",), ("c",), ("d",)]
+    assert {split_name(record.split, "") for record in good} == {"train", "test"}
 
 
 def test_classes_may_be_called_like_splits(tmp_path):

@@ -124,7 +124,7 @@ def test_what_is_missing_or_not_listed(tmp_path):
     rows = images([1, 2], per_class=3)
     write(tmp_path / "mine", "jsonl", rows)
     save_images(tmp_path / "mine", *(row["file_name"] for row in rows[1:]), "other.jpg")
-    with pytest.raises(BadFilesError, match="1 missing"):
+    with pytest.raises(BadFilesError, match="missing: 1"):
         prepare("mine", tmp_path / "mine")
     report = prepare("mine", tmp_path / "mine", skip_bad=True)
     assert report.images == 5
@@ -137,6 +137,12 @@ def test_what_is_missing_or_not_listed(tmp_path):
     ("name", "content", "message"),
     [
         ("metadata.jsonl", b'{"file_name": "a", "label": 1}\n{"file', "Line 2 of .* is no JSON"),
+        ("metadata.jsonl", b'{"a":' * 100_000, "Line 1 of .* nests too deep, or a number"),
+        (
+            "metadata.jsonl",
+            b'{"label": ' + b"9" * 5_000 + b"}",
+            "Line 1 of .* a number is too long",
+        ),
         ("metadata.jsonl", b"[1, 2]\n", "Line 1 of .* must be a JSON object"),
         ("metadata.jsonl", b'{"file_name": "\xff"}\n', "cannot be read as UTF-8"),
         ("metadata.jsonl", b"\r\n\n", "have no rows"),

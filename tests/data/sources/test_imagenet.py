@@ -164,6 +164,25 @@ def test_the_official_archive_stays_packed(tmp_path, data_home):
     assert [path.name for path in data_home.iterdir()] == ["imagenet.arrow"]
 
 
+@pytest.mark.parametrize("given", ["folder", "archive"])
+def test_the_official_archive_stays_packed_where_the_relations_are_missing(
+    tmp_path, data_home, given, monkeypatch
+):
+    files = tmp_path / "files"
+    build(files)
+    pack(files)
+    (files / "wordnet.is_a.txt").rename(tmp_path / "away")
+    monkeypatch.setattr("hsearch.data.layout.unpack", lambda *_: pytest.fail("was unpacked"))
+    path = files if given == "folder" else files / "ILSVRC2012_img_train.tar"
+    with pytest.raises(
+        DatasetError, match=r"need wordnet\.is_a\.txt \(see .*wordnet\.princeton\.edu\)"
+    ):
+        prepare("imagenet", path)
+    (tmp_path / "away").rename(files / "wordnet.is_a.txt")
+    assert prepare("imagenet", path).images == 15
+    assert [path.name for path in data_home.iterdir()] == ["imagenet.arrow"]
+
+
 def cut(share):
     return lambda data: data[: int(len(data) * share)]
 
@@ -204,7 +223,7 @@ def test_folders_that_are_no_synsets_or_empty(tmp_path):
     (tmp_path / "train" / ".thumbnails").mkdir()
     (tmp_path / "train" / CLASSES[0] / ".hidden").write_text("")
     (tmp_path / "train" / "n02083346").mkdir()
-    with pytest.raises(BadFilesError, match="1 empty folder"):
+    with pytest.raises(BadFilesError, match="empty folder: 1"):
         prepare("imagenet", tmp_path)
     assert prepare("imagenet", tmp_path, skip_bad=True).images == 15
     (tmp_path / "train" / "dogs").mkdir()

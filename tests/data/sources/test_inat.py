@@ -1,10 +1,12 @@
 import json
+import tarfile
 
 import pytest
 
 from hsearch.data.library import open_data, prepare
 from hsearch.data.sources import inat
-from tests.data.miniature import Fault, Miniature, save_images, write_lines
+from hsearch.errors import DatasetError
+from tests.data.miniature import Fault, Miniature, notes_of, save_images, write_lines
 
 TREES = {
     0: ("Plantae", "Tracheophyta", "Magnoliopsida", "Asterales", "Asteraceae", "Bellis"),
@@ -102,7 +104,7 @@ MINIATURES = (
 @pytest.mark.usefixtures("data_home")
 def test_the_whole_taxonomy(tmp_path):
     build_full(tmp_path)
-    assert prepare("inat-full", tmp_path).notes == ()
+    assert notes_of(prepare("inat-full", tmp_path)) == []
     store = open_data("inat-full")
     assert store.hierarchy.level_names == (
         "kingdom",
@@ -122,7 +124,7 @@ def test_the_whole_taxonomy(tmp_path):
 @pytest.mark.usefixtures("data_home")
 def test_super_categories_are_the_folders(tmp_path):
     build_obfuscated(tmp_path)
-    (note,) = prepare("inat-base", tmp_path).notes
+    (note,) = notes_of(prepare("inat-base", tmp_path))
     assert "obfuscated" in note
     store = open_data("inat-base")
     assert store.hierarchy.level_names == ("super-category", "species")
@@ -131,8 +133,21 @@ def test_super_categories_are_the_folders(tmp_path):
 
 
 @pytest.mark.usefixtures("data_home")
-def test_real_names_are_preferred(tmp_path):
+@pytest.mark.parametrize("packed", [False, True])
+def test_real_names_are_preferred(tmp_path, packed):
     build_obfuscated(tmp_path)
     build_full(tmp_path)
-    assert prepare("inat-base", tmp_path).notes == ()
+    if packed:
+        with tarfile.open(tmp_path / "categories.json.tar.gz", "w:gz") as tar:
+            tar.add(tmp_path / "categories.json", "categories.json")
+        (tmp_path / "categories.json").unlink()
+    assert notes_of(prepare("inat-base", tmp_path)) == []
     assert open_data("inat-base").label_path(1) == ("Aves", "Corvus corax")
+
+
+@pytest.mark.usefixtures("data_home")
+def test_the_home_of_the_lists_is_named(tmp_path):
+    build_full(tmp_path)
+    (tmp_path / LISTS[1]).unlink()
+    with pytest.raises(DatasetError, match=r"set1\.txt \(see https://github\.com/Andrew-Brown1/"):
+        prepare("inat-base", tmp_path)

@@ -102,7 +102,7 @@ def test_a_category_without_views_is_refused(part, tmp_path, data_home):
 def test_an_image_without_a_view_is_a_problem(tmp_path):
     build(tmp_path)
     save(tmp_path / TOP / "bowl/train/bowl_0001.png", seed=999)
-    with pytest.raises(BadFilesError, match="1 file name without the number of a view"):
+    with pytest.raises(BadFilesError, match="file name without the number of a view: 1"):
         prepare("modelnet40", tmp_path)
     assert prepare("modelnet40", tmp_path, skip_bad=True).images == MINIATURES[0].images
 

@@ -1,3 +1,5 @@
+import shutil
+
 import pytest
 
 from hsearch.data.library import open_data, prepare
@@ -63,3 +65,16 @@ def test_one_small_set_is_enough_and_the_whole_set_replaces_it(tmp_path):
     assert prepare("omniglot", tmp_path).classes == 2
     save_images(tmp_path / "images_background", *drawings("Greek", "Latin"))
     assert prepare("omniglot", tmp_path, force=True).classes == 4
+
+
+@pytest.mark.usefixtures("data_home")
+def test_the_two_official_archives(tmp_path):
+    build(tmp_path / "files")
+    prepare("omniglot", tmp_path / "files")
+    digest = open_data("omniglot").digest
+    (tmp_path / "packed").mkdir()
+    (tmp_path / "packed" / "another.zip").write_bytes(b"damaged")
+    for part in ("images_background", "images_evaluation"):
+        shutil.make_archive(str(tmp_path / "packed" / part), "zip", tmp_path / "files", part)
+    prepare("omniglot", tmp_path / "packed", force=True)
+    assert open_data("omniglot").digest == digest

@@ -1,9 +1,11 @@
+import os
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from hsearch.data.records import Note, Problem, Record
-from hsearch.data.sources.table import records
+from hsearch.data.sources.table import read_table, records
 from hsearch.errors import DatasetError
 
 
@@ -77,7 +79,11 @@ def test_bad_cells_are_problems_and_named_by_their_line(tmp_path):
     assert [item for item in read(tmp_path, text) if isinstance(item, Problem)] == [
         Problem("row 2", "empty path"),
         Problem("row 3 (b)", "empty label"),
-        Problem("row 7 (d)", "split is none of train, trainval, val, test, validation"),
+        Problem(
+            "row 7 (d)",
+            "split is none of train, training, trainval, validation, valid, val, dev, test, "
+            "testing, eval, evaluation",
+        ),
         Problem("row 8 (e)", "is_query is not true, false or empty"),
         Problem("row 9 (f)", "is_gallery is not true, false or empty"),
         Problem("row 10 (g)", "neither query nor gallery"),
@@ -189,3 +195,9 @@ def test_unreadable_tables_are_named(tmp_path, name):
     (tmp_path / name).write_bytes(b"\xff\xfe\x00path")
     with pytest.raises(DatasetError, match="cannot be read"):
         list(records(tmp_path / name))
+
+
+def test_a_table_must_be_a_file(tmp_path):
+    os.mkfifo(tmp_path / "t.csv")
+    with pytest.raises(DatasetError, match=r"must be a file, but .*t\.csv is none"):
+        read_table(tmp_path / "t.csv")

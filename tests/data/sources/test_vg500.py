@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import pytest
 
@@ -62,3 +63,15 @@ def test_all_images_may_lie_in_one_folder(tmp_path):
         (tmp_path / "VG_100K_2" / name).rename(tmp_path / "VG_100K" / name)
     (tmp_path / "VG_100K_2").rmdir()
     assert prepare("vg500", tmp_path).images == 5
+
+
+@pytest.mark.usefixtures("data_home")
+def test_the_official_archives(tmp_path):
+    build(tmp_path)
+    prepare("vg500", tmp_path)
+    digest = open_data("vg500").digest
+    for archive, folder in (("images", "VG_100K"), ("images2", "VG_100K_2")):
+        shutil.make_archive(str(tmp_path / archive), "zip", tmp_path, folder)
+        shutil.rmtree(tmp_path / folder)
+    prepare("vg500", tmp_path, force=True)
+    assert open_data("vg500").digest == digest

@@ -6,7 +6,7 @@ from hsearch.data.layout import open_layout
 from hsearch.data.library import open_data, prepare
 from hsearch.data.records import BadFilesError, Record
 from hsearch.data.sources import voc2007
-from tests.data.miniature import Fault, Miniature, save_images, write_lines
+from tests.data.miniature import Fault, Miniature, notes_of, save_images, write_lines
 from tests.shared_data import shared_data
 
 TRAINVAL = {
@@ -69,7 +69,7 @@ MINIATURES = (
         build=build,
         images=7,
         classes=6,
-        needed=LISTS,
+        needed=(*LISTS, f"{TOP}/Annotations", f"{TOP}/JPEGImages"),
         texts=LISTS,
         listed=f"{TOP}/JPEGImages/000005.jpg",
         unlisted=f"{TOP}/JPEGImages/000004.jpg",
@@ -79,8 +79,8 @@ MINIATURES = (
             Fault(XML, "</annotation>", "", "000009.xml must be XML, but is not"),
             Fault(XML, "<annotation>", BOMB, "000009.xml must be XML without a DOCTYPE"),
             Fault(XML, "<annotation>", '<!DOCTYPE a SYSTEM "x"><annotation>', "a DOCTYPE"),
-            Fault(LISTS[0], "000005", "000006", "1 without annotation"),
-            Fault(LISTS[0], "000005", "000005 -1", "1 without annotation"),
+            Fault(LISTS[0], "000005", "000006", "without annotation: 1"),
+            Fault(LISTS[0], "000005", "000005 -1", "without annotation: 1"),
         ),
     ),
 )
@@ -121,7 +121,7 @@ def test_the_two_official_archives_and_their_common_folder_are_the_same(tmp_path
         with tarfile.open(packed / f"VOC{part}_06-Nov-2007.tar", "w") as file:
             file.add(tmp_path / part / "VOCdevkit", "VOCdevkit")
     for path in (packed, whole / "VOCdevkit", whole / TOP):
-        assert not prepare("voc2007", path, force=True).notes
+        assert not notes_of(prepare("voc2007", path, force=True))
         assert open_data("voc2007").digest == digest
 
 
@@ -130,9 +130,9 @@ def test_names_out_of_the_folder_are_refused(tmp_path):
     root = tmp_path / "files"
     build(root)
     save_images(tmp_path, "out.jpg")
-    write_annotation(root / TOP, "../../../../out", ())
+    (tmp_path / "out.xml").write_text("no XML, and never read")
     (root / LISTS[0]).write_text("../../../../out\n")
-    with pytest.raises(BadFilesError, match="1 path out of the data's folder"):
+    with pytest.raises(BadFilesError, match="path out of the data's folder: 1"):
         prepare("voc2007", root)
 
 
@@ -143,6 +143,7 @@ def test_real_lists(tmp_path):
     top = tmp_path / "VOC2007"
     (top / "ImageSets").mkdir(parents=True)
     (top / "ImageSets" / "Main").symlink_to(real)
+    (top / "JPEGImages").mkdir()
     listed = {part: class_lists(real, part) for part in PARTS}
     for images in listed.values():
         for name, marks in images.items():

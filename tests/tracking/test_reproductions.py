@@ -1,0 +1,180 @@
+"""Reproductions in a real MLflow store, looked at through its tables."""
+
+import pytest
+
+from hsearch.search.reproduced import ReproductionRecord, ReproductionSpec, RunRecord, run_name
+from hsearch.tracking.files import log_files
+from hsearch.tracking.reproductions import ReproductionTracker
+from hsearch.tracking.tracker import Tracker
+from tests.search.made_reproduction import made_test
+from tests.search.made_results import made_result
+from tests.tracking.made_records import START, MadeStudy, made_study, made_trial
+
+
+class MadeReproduction:
+    """A reproduction whose record is set by the test and which keeps the run ids it is told."""
+
+    def __init__(self, record: ReproductionRecord) -> None:
+        self.now = record
+        self.ids: dict[int, str] = {}
+
+    def record(self) -> ReproductionRecord:
+        return self.now.model_copy(update={"run_ids": dict(self.ids)})
+
+    def note_run(self, run_id: str, number: int) -> None:
+        self.ids[number] = run_id
+
+
+def made_run(spec: ReproductionSpec, number: int, score: float) -> RunRecord:
+    return RunRecord(
+        number=number,
+        seed=1000 + number,
+        state="complete",
+        folds={fold: made_result(spec.job_of(number, fold), score) for fold in range(4)},
+        tested=made_test(score),
+        started=START + number,
+        ended=START + number + 50,
+    )
+
+
+@pytest.fixture
+def study():
+    return MadeStudy(made_study(made_trial(0, "complete", (0.5, 0.6, 0.7, 0.8))))
+
+
+@pytest.fixture
+def reproduction(study):
+    job = study.now.trials[0].job.model_copy(update={"seed": 1000})
+    spec = ReproductionSpec(study="hpl-a1b2c3", trial=0, protocol="cross-validated", job=job)
+    waiting = RunRecord(number=1, seed=1001, state="running", started=START)
+    runs = (made_run(spec, 0, 0.5), waiting)
+    return MadeReproduction(ReproductionRecord(spec=spec, runs=runs, floor={"map_at_r": 0.1}))
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """The folder of the runs, with networks and pictures."""
+    for number in range(2):
+        for fold in range(4):
+            place = tmp_path / "runs" / run_name(number) / f"fold-{fold}"
+            place.mkdir(parents=True)
+            (place / "best.safetensors").write_bytes(b"weights %d" % fold)
+            (place / "job.json").write_text("{}")
+    pictures = tmp_path / "runs" / run_name(0) / "pictures"
+    pictures.mkdir()
+    (pictures / "gallery.png").write_bytes(b"a picture")
+    return tmp_path / "runs"
+
+
+def values(query, name):
+    rows = query(
+        "select m.key, m.value from latest_metrics m join runs r using (run_uuid) "
+        f"where r.name = '{name}'"
+    )
+    return dict(rows)
+
+
+def artifacts(tmp_path):
+    found = (tmp_path / "mlruns").rglob("*")
+    return sorted(str(path.relative_to(path.parents[2])) for path in found if path.is_file())
+
+
+def test_runs_stand_below_the_study_with_scores_networks_and_pictures(
+    study, reproduction, uri, runs, query, tmp_path
+):
+    tracker = ReproductionTracker(study, reproduction, uri, runs)
+    assert tracker.bring_up()
+    names = query("select name, status from runs order by name")
+    run = "hpl-a1b2c3/cross-validated/run-000"
+    assert names == [("hpl-a1b2c3", "FINISHED"), (run, "FINISHED")]
+    found = values(query, run)
+    assert found["test/separated/map_at_r"] == pytest.approx(0.495)
+    assert found["test/concatenated/map_at_r"] == pytest.approx(0.6)
+    assert found["fold2/val/map_at_r"] == 0.5
+    tags = dict(
+        query(f"select key, value from tags join runs using (run_uuid) where name = '{run}'")
+    )
+    (parent,) = query("select run_uuid from runs where name = 'hpl-a1b2c3'")
+    assert tags["mlflow.parentRunId"] == parent[0]
+    assert tags["hsearch.backbone"] == reproduction.now.spec.job.training.model.backbone
+    assert (tags["hsearch.protocol"], tags["hsearch.store"]) == ("cross-validated", "0" * 64)
+    assert "hsearch reproduce hpl-a1b2c3" in tags["mlflow.note.content"]
+    files = artifacts(tmp_path)
+    assert "artifacts/pictures/gallery.png" in files
+    assert sum(name.endswith("best.safetensors") for name in files) == 4
+    assert reproduction.ids.keys() == {0}
+
+
+def test_the_study_has_mean_interval_and_floor_and_they_grow(study, reproduction, uri, runs, query):
+    tracker = ReproductionTracker(study, reproduction, uri, runs, models=False)
+    assert tracker.bring_up()
+    assert values(query, "hpl-a1b2c3")["mean/test/separated/map_at_r"] == pytest.approx(0.495)
+    spec = reproduction.now.spec
+    both = (reproduction.now.runs[0], made_run(spec, 1, 0.7))
+    reproduction.now = reproduction.now.model_copy(update={"runs": both})
+    assert tracker.bring_up()
+    found = values(query, "hpl-a1b2c3")
+    mean = reproduction.now.means("separated")["map_at_r"]
+    assert found["mean/test/separated/map_at_r"] == pytest.approx(mean.mean)
+    assert found["std/test/separated/map_at_r"] == pytest.approx(mean.std)
+    assert found["ci95_low/test/separated/map_at_r"] == pytest.approx(mean.low)
+    assert found["ci95_high/test/separated/map_at_r"] == pytest.approx(mean.high)
+    assert found["floor/test/map_at_r"] == 0.1
+    assert found["mean/val/map_at_r"] == pytest.approx(0.65)  # that of the search stays
+
+
+def test_a_second_tracker_writes_nothing_twice(study, reproduction, uri, runs, contents, tmp_path):
+    ReproductionTracker(study, reproduction, uri, runs).bring_up()
+    before, files = contents(), artifacts(tmp_path)
+    assert ReproductionTracker(study, reproduction, uri, runs).bring_up()
+    assert (contents(), artifacts(tmp_path)) == (before, files)
+
+
+def test_the_search_and_its_reproduction_share_the_studys_run(
+    study, reproduction, uri, runs, query
+):
+    assert Tracker(study.record, study.note_run, uri).close(60)
+    ReproductionTracker(study, reproduction, uri, runs, models=False).bring_up()
+    assert Tracker(study.record, study.note_run, uri).close(60)
+    names = [name for (name,) in query("select name from runs order by name")]
+    assert names == [
+        "hpl-a1b2c3",
+        "hpl-a1b2c3/cross-validated/run-000",
+        "hpl-a1b2c3/trial-000",
+    ]
+    assert "mean/test/separated/map_at_r" in values(query, "hpl-a1b2c3")
+
+
+def test_an_absent_server_is_told_and_made_good_later(study, reproduction, uri, runs, query):
+    absent = ReproductionTracker(study, reproduction, "http://127.0.0.1:9", runs)
+    assert not absent.bring_up()
+    assert absent.behind is not None
+    assert "cannot be reached" in absent.behind
+    assert ReproductionTracker(study, reproduction, uri, runs).bring_up()
+    assert len(query("select * from runs")) == 2
+
+
+def test_without_an_address_nothing_is_written(study, reproduction, runs, tmp_path):
+    tracker = ReproductionTracker(study, reproduction, None, runs)
+    assert tracker.bring_up()
+    assert not (tmp_path / "mlruns").exists()
+
+
+class TestFiles:
+    def test_files_lie_in_the_run_of_every_study(self, study, uri, tmp_path):
+        other = made_study(made_trial(0, "complete", (0.1, 0.2, 0.3, 0.4)), name="other")
+        page = tmp_path / "compare.html"
+        page.write_text("first")
+        assert log_files(uri, [study.now, other], "compare", [page]) is None
+        logged = sorted((tmp_path / "mlruns").rglob("compare.html"))
+        assert [path.read_text() for path in logged] == ["first", "first"]
+        page.write_text("second")
+        assert log_files(uri, [study.now], "compare", [page]) is None
+        assert sorted(path.read_text() for path in logged) == ["first", "second"]
+
+    def test_an_absent_server_is_a_sentence(self, study, tmp_path):
+        page = tmp_path / "compare.html"
+        page.write_text("first")
+        said = log_files("http://127.0.0.1:9", [study.now], "compare", [page])
+        assert said is not None
+        assert said.endswith("does not have compare: the server cannot be reached.")
