@@ -8,7 +8,7 @@ from typing import Any
 from hsearch.folds import NUM_FOLDS
 from hsearch.report.model_pictures import write_model_pictures
 from hsearch.search.plan import plan_study
-from hsearch.search.reproduced import Protocol, run_name
+from hsearch.search.reproduced import PICTURES, Protocol, run_name
 from hsearch.search.reproduction import Reproduction
 from hsearch.search.reproduction_plan import plan_reproduction
 from hsearch.search.study import Study
@@ -54,7 +54,7 @@ class MadeFolder:
         return trials + [f"{study}/{PROTOCOL}/{run_name(number)}" for number in range(NUM_RUNS)]
 
     def pictures(self, study: str) -> Path:
-        return self.path / "studies" / study / f"reproduce-{PROTOCOL}" / run_name(0) / "pictures"
+        return self.path / "studies" / study / f"reproduce-{PROTOCOL}" / run_name(0) / PICTURES
 
 
 def run_of(folder: MadeFolder, name: str) -> Any:
@@ -78,9 +78,7 @@ def make_folder(path: Path, data: Path) -> MadeFolder:
             _search(study, score, folder.tracking_uri)
             _reproduce(study, folder)
         names.append(plan.default_name)
-    made = MadeFolder(path, tuple(names))
-    _log_pictures(made)
-    return made
+    return MadeFolder(path, tuple(names))
 
 
 def _search(study: Study, score: float, uri: str) -> None:
@@ -113,12 +111,3 @@ def _reproduce(study: Study, folder: MadeFolder) -> None:
         write_model_pictures(runs / run_name(0) / "fold-0", folder.pictures(study.name), "test")
         tracker = ReproductionTracker(study, reproduction, folder.tracking_uri, runs)
         assert tracker.bring_up(), tracker.behind
-
-
-def _log_pictures(folder: MadeFolder) -> None:
-    """TO BE REMOVED once ReproductionTracker logs the folder `pictures` of run 0 by itself."""
-    client = open_client(folder.tracking_uri)
-    for study in folder.studies:
-        run = run_of(folder, f"{study}/{PROTOCOL}/{run_name(0)}")
-        for picture in sorted(folder.pictures(study).glob("*.png")):
-            client.log_artifact(run.info.run_id, str(picture), "pictures")
