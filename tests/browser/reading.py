@@ -4,32 +4,28 @@ from selenium.webdriver.common.by import By
 
 from tests.browser.chromium import see, wait_for
 
-# The table of metrics is two grids side by side that draw only what is in sight. This scrolls them
-# until the wanted name is seen, and returns what is seen beside it at the same height. The names
-# follow the values one event of scrolling late, so it ends in steps of a pixel, as a wheel does.
+# The table of metrics is two grids side by side that draw only what is in sight. This scrolls to a
+# share of the height, where the name must stand, and returns what is seen beside it at the same
+# height. The names follow the values one event of scrolling late, so it ends in steps of a pixel.
 CELLS_OF_METRIC = """
+const [name, share] = arguments;
 const links = [...document.querySelectorAll('[role=grid] a[title="Plot chart"]')];
 if (!links.length) return null;
 const names = links[0].closest('[role=grid]');
 const values = [...document.querySelectorAll('[role=grid]')].find(
     grid => names.compareDocumentPosition(grid) & Node.DOCUMENT_POSITION_FOLLOWING);
-const link = links.find(link => link.textContent.trim() === arguments[0]);
-if (!link) {
-    const end = values.scrollTop + values.clientHeight >= values.scrollHeight;
-    values.scrollTop = end ? 0 : values.scrollTop + values.clientHeight;
-    return null;
-}
-const wanted = parseInt(link.closest('[style*="top:"]').style.top) - 90;
-values.scrollTop = wanted + (values.scrollTop === wanted ? 1 : 0);
 values.scrollIntoView({block: 'center'});
+const wanted = Math.max(0, Math.min(
+    Math.round(share * values.scrollHeight) - 90, values.scrollHeight - values.clientHeight - 1));
+values.scrollTop = wanted + (values.scrollTop === wanted ? 1 : 0);
+const link = links.find(link => link.textContent.trim() === name);
+if (!link || Math.abs(names.scrollTop - values.scrollTop) > 1) return null;
 const middle = element => {
     const box = element.getBoundingClientRect();
     return (box.top + box.bottom) / 2;
 };
-const height = middle(link);
-if (Math.abs(names.scrollTop - values.scrollTop) > 1) return null;
 return [...values.querySelectorAll('span')]
-    .filter(cell => Math.abs(middle(cell) - height) < 10)
+    .filter(cell => Math.abs(middle(cell) - middle(link)) < 10)
     .sort((one, other) => one.getBoundingClientRect().left - other.getBoundingClientRect().left)
     .map(cell => cell.textContent.trim());
 """
@@ -45,10 +41,12 @@ def shown_row(page, head):
     return [cell.text.strip() for cell in row.find_elements(By.XPATH, "*[position() > 1]")]
 
 
-def shown_metric(page, name):
+def shown_metric(page, name, names):
+    """The values of one of the metrics that are compared, of which all names are given."""
+    share = sorted(names).index(name) / len(names)
     cells = wait_for(
         page,
-        lambda page: page.execute_script(CELLS_OF_METRIC, name),
+        lambda page: page.execute_script(CELLS_OF_METRIC, name, share),
         f"the metric {name}",
     )
     return [float(cell) for cell in cells]
