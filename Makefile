@@ -1,11 +1,12 @@
 # make demo: set up .venv and search two methods on the embedded data set.
-# make test: set up .venv with the dev extras, then lint, type-check and run all tests.
+# make test: set up .venv with the dev extras, then lint, type-check and run all tests; a browser and
+#            PostgreSQL, which some of them use, are installed where apt-get can do so.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check programs bench clean
 
 # Few trials and short schedules: a look at a search, not a verdict about the methods.
 DEMO := --data glyphs --trials 6 --epochs 4
@@ -20,13 +21,16 @@ demo: $(VENV)/.installed
 	@echo "Curves and knobs: $(BIN)/hsearch ui"
 	@echo "All commands:     $(BIN)/hsearch --help"
 
-test: check
+test: check programs
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+programs:
+	@tests/programs.sh
 
 bench: $(VENV)/.installed-dev
 	for script in benchmarks/*.py; do $(BIN)/python $$script --check || exit 1; done
@@ -46,4 +50,4 @@ $(VENV)/.installed-dev: $(BIN)/python pyproject.toml constraints.txt
 	touch $@ $(VENV)/.installed
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis test-output

@@ -19,7 +19,7 @@ def ui(tracking_uri: str, port: int | None) -> None:
     `ssh -L 5000:127.0.0.1:5000 HOST`.
     """
     from hsearch.tracking.address import checked_uri, without_credentials
-    from hsearch.tracking.ui import served_ui
+    from hsearch.tracking.ui import runs_pages, served_ui
 
     if tracking_uri == NO_TRACKING:
         raise click.UsageError("There is nothing to show: --tracking-uri is none.")
@@ -30,5 +30,7 @@ def ui(tracking_uri: str, port: int | None) -> None:
     click.echo(f"Starting MLflow's UI on {without_credentials(uri)} ...")
     with served_ui(uri, port) as (address, process):
         click.echo(f"MLflow's UI: {address}   (Ctrl-C ends it)")
+        for name, page in runs_pages(address).items():
+            click.echo(f"  {name}: {page}")
         process.wait()
         raise click.ClickException("MLflow's UI has ended by itself.")

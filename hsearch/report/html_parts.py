@@ -1,6 +1,6 @@
 """Pieces of the page: escaped text, tables whose numbers say where in the JSON they stand."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from html import escape
 
 from hsearch.report.values import Table
@@ -12,13 +12,15 @@ STYLE = """
   --good: #1d3226; --warn: #3b2f17; } }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 68rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.6rem; } h2 { font-size: 1.3rem; margin-top: 2.5rem; }
-h3 { font-size: 1.05rem; margin-bottom: 0.3rem; }
+h3 { font-size: 1.05rem; margin: 2rem 0 0.3rem; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: 0.3rem 0.7rem; text-align: left; border-bottom: 1px solid var(--line);
   vertical-align: top; }
-th { color: var(--soft); font-weight: 600; } td.n { text-align: right; white-space: nowrap; }
+th { color: var(--soft); font-weight: 600; vertical-align: bottom; }
+th.n, td.n { text-align: right; white-space: nowrap; }
 tr.best td { font-weight: 600; } tr.floor td { color: var(--soft); font-style: italic; }
+details { margin: 0.8rem 0; } summary { cursor: pointer; color: var(--mark); }
 .verdict { border-left: 4px solid var(--mark); padding-left: 0.8rem; }
 .soft { color: var(--soft); font-size: 0.9rem; } li.note { background: var(--warn); }
 tr.same td:first-child { background: var(--good); }
@@ -45,9 +47,18 @@ def number_cell(value: float | None, path: str, shown: str) -> str:
     return f'<td class="n" data-path="{escape(path)}" data-value="{value!r}">{escape(shown)}</td>'
 
 
-def html_table(heads: Sequence[str], rows: Iterable[str]) -> str:
-    """Returns a table of rows that are ready."""
-    head = "".join(f"<th>{escape(each)}</th>" for each in heads)
+def html_table(heads: Sequence[str], rows: Iterable[str], words: Collection[int] = (0,)) -> str:
+    """Returns a table of rows that are ready.
+
+    Args:
+        heads: Of the columns.
+        rows: See `html_row`.
+        words: Which columns hold words; the others hold numbers, and their heads stand right.
+    """
+    head = "".join(
+        f"<th>{escape(each)}</th>" if number in words else f'<th class="n">{escape(each)}</th>'
+        for number, each in enumerate(heads)
+    )
     body = "\n".join(rows)
     return (
         f'<div class="scroll"><table>\n<thead><tr>{head}</tr></thead>\n'

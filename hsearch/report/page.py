@@ -83,7 +83,7 @@ def _table(board: Leaderboard, table: Table, path: str) -> str:
             f'<p class="verdict">{escape(verdict_words(table))}</p>',
             f'<p class="soft">{escape(KIND_WORDS[table.kind].capitalize())}. '
             f"{escape(queries_words(table))}</p>",
-            html_table(heads, rows),
+            html_table(heads, rows, words=(0, len(heads) - 2, len(heads) - 1)),
             f"<details><summary>All metrics</summary>{_metrics(table, path)}</details>",
         ]
     )
@@ -96,7 +96,7 @@ def _row(table: Table, row: Row, path: str, table_path: str) -> Iterator[str]:
     gap = pair.difference.mean if pair and pair.difference else None
     yield f'<td title="{escape(row.study)}">{escape(name)}</td>'
     yield number_cell(score.mean, f"{path} score mean", mean)
-    yield text_cell(interval)
+    yield f'<td class="n">{interval}</td>'
     yield f'<td class="n">{runs}</td>'
     yield number_cell(gap, f"{place} difference mean", behind)
     yield number_cell(pair.p_runs if pair else None, f"{place} p_runs", p_runs)
@@ -114,31 +114,33 @@ def _floor(table: Table, number: int, path: str) -> Iterator[str]:
 
 
 def _metrics(table: Table, path: str) -> str:
-    names = metrics_of(table)
+    """A row per metric: there are more of them than methods."""
     rows = [
         html_row(
             [
-                text_cell(row.name),
+                text_cell(metric_title(name)),
                 *(
                     number_cell(
                         row.metrics[name].mean,
                         f"{path} rows {n} metrics {name} mean",
-                        spread_words(row.metrics[name]),
+                        spread_words(row.metrics[name]).replace("+-", "\N{PLUS-MINUS SIGN}"),
                     )
-                    for name in names
+                    for n, row in enumerate(table.rows)
+                ),
+                *(
+                    number_cell(
+                        floor.metrics.get(name),
+                        f"{path} floors {n} metrics {name}",
+                        number_words(floor.metrics.get(name)),
+                    )
+                    for n, floor in enumerate(table.floors)
                 ),
             ]
         )
-        for n, row in enumerate(table.rows)
+        for name in metrics_of(table)
     ]
-    for n, floor in enumerate(table.floors):
-        values = {name: floor.metrics.get(name) for name in names}
-        cells = [
-            number_cell(value, f"{path} floors {n} metrics {name}", number_words(value))
-            for name, value in values.items()
-        ]
-        rows.append(html_row([text_cell(floor.name), *cells], "floor"))
-    return html_table(["method", *map(metric_title, names)], rows)
+    names = [*(row.name for row in table.rows), *(floor.name for floor in table.floors)]
+    return html_table(["metric", *names], rows)
 
 
 def _notes(notes: Iterable[str]) -> str:
@@ -151,7 +153,7 @@ def _audit(findings: Iterable[Finding]) -> str:
         html_row([text_cell(each.topic), text_cell(each.words)], "same" if each.same else "differs")
         for each in sorted(findings, key=lambda each: each.same)  # differences first
     ]
-    return f"<h3>Was it fair?</h3>\n{html_table(['', ''], rows)}"
+    return f"<h3>Was it fair?</h3>\n{html_table(['', ''], rows, words=(0, 1))}"
 
 
 def _ranks(table: RankTable, number: int) -> str:

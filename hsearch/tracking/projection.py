@@ -15,6 +15,7 @@ from hsearch.tracking.points import Point, legal_key, milliseconds, study_points
 
 Status = Literal["RUNNING", "FINISHED", "KILLED", "FAILED"]
 
+EXPERIMENTS = "hsearch/"
 STUDY = "study"
 ID_TAG = "hsearch.id"
 KEY_TAG = "hsearch.key"
@@ -69,7 +70,7 @@ def study_id(record: StudyRecord) -> str:
 
 def experiment_name(job: FoldJob) -> str:
     """Returns the name of the experiment that all studies of a data set share."""
-    return f"hsearch/{job.data_name}"
+    return f"{EXPERIMENTS}{job.data_name}"
 
 
 def trial_view(record: StudyRecord, trial: TrialRecord, *, interrupted: bool = False) -> RunView:

@@ -1,5 +1,6 @@
 """MLflow's own UI on a store, as a child process on loopback."""
 
+import json
 import os
 import signal
 import socket
@@ -14,6 +15,7 @@ from typing import IO
 
 from hsearch.errors import ConfigError, HsearchError
 from hsearch.tracking.address import checked_uri, database_file
+from hsearch.tracking.projection import EXPERIMENTS
 
 HOST = "127.0.0.1"
 FIRST_PORT = 5000
@@ -57,6 +59,25 @@ def served_ui(uri: str, port: int | None = None) -> Iterator[tuple[str, subproce
             yield address, process
         finally:
             _end(process)
+
+
+def runs_pages(address: str) -> dict[str, str]:
+    """Returns where the runs of every experiment of hsearch are seen, by the experiment's name.
+
+    MLflow opens an experiment in its GenAI mode, whose first page shows no run.
+    """
+    asked = {"filter": f"name LIKE '{EXPERIMENTS}%'", "max_results": 1000}
+    request = urllib.request.Request(
+        f"{address}/api/2.0/mlflow/experiments/search",
+        json.dumps(asked).encode(),
+        {"Content-Type": "application/json"},
+    )
+    with suppress(OSError), urllib.request.urlopen(request, timeout=30) as answer:
+        found = json.load(answer).get("experiments", [])
+        names = {each["name"]: each["experiment_id"] for each in found}
+        page = "/#/experiments/{}/runs?workflowType=machine_learning"
+        return {name: address + page.format(names[name]) for name in sorted(names)}
+    return {}  # the UI itself tells more about that
 
 
 def _port(wanted: int | None) -> int:

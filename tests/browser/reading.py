@@ -1,0 +1,72 @@
+"""Reading pages as people do: rows and cells by what is seen beside them."""
+
+from selenium.webdriver.common.by import By
+
+from tests.browser.chromium import see, wait_for
+
+# The table of metrics is two grids side by side that draw only what is in sight. This scrolls to a
+# share of the height, where the name must stand, and returns what is seen beside it at the same
+# height. The names follow the values one event of scrolling late, so it ends in steps of a pixel.
+CELLS_OF_METRIC = """
+const [name, share] = arguments;
+const links = [...document.querySelectorAll('[role=grid] a[title="Plot chart"]')];
+if (!links.length) return null;
+const names = links[0].closest('[role=grid]');
+const values = [...document.querySelectorAll('[role=grid]')].find(
+    grid => names.compareDocumentPosition(grid) & Node.DOCUMENT_POSITION_FOLLOWING);
+values.scrollIntoView({block: 'center'});
+const wanted = Math.max(0, Math.min(
+    Math.round(share * values.scrollHeight) - 90, values.scrollHeight - values.clientHeight - 1));
+values.scrollTop = wanted + (values.scrollTop === wanted ? 1 : 0);
+const link = links.find(link => link.textContent.trim() === name);
+if (!link || Math.abs(names.scrollTop - values.scrollTop) > 1) return null;
+const middle = element => {
+    const box = element.getBoundingClientRect();
+    return (box.top + box.bottom) / 2;
+};
+return [...values.querySelectorAll('span')]
+    .filter(cell => Math.abs(middle(cell) - middle(link)) < 10)
+    .sort((one, other) => one.getBoundingClientRect().left - other.getBoundingClientRect().left)
+    .map(cell => cell.textContent.trim());
+"""
+
+
+def row_of(study):
+    return f"//*[@role='row'][.//a[.='{study}']]"
+
+
+def shown_row(page, head):
+    """The cells of a row of a plain table, without its head."""
+    row = see(page, f"//tr[*[1][normalize-space(.)='{head}']]")
+    return [cell.text.strip() for cell in row.find_elements(By.XPATH, "*[position() > 1]")]
+
+
+def shown_metric(page, name, names):
+    """The values of one of the metrics that are compared, of which all names are given."""
+    share = sorted(names).index(name) / len(names)
+    cells = wait_for(
+        page,
+        lambda page: page.execute_script(CELLS_OF_METRIC, name, share),
+        f"the metric {name}",
+    )
+    return [float(cell) for cell in cells]
+
+
+def texts(rows):
+    return [[cell.text for cell in row.find_elements(By.TAG_NAME, "td")] for row in rows]
+
+
+def shown_number(value):
+    return f"{value:.4f}"
+
+
+def interval_shown(estimate):
+    return f"{estimate['low']:.4f} to {estimate['high']:.4f}"
+
+
+def spread_shown(estimate):
+    return f"{estimate['mean']:.4f} \N{PLUS-MINUS SIGN} {estimate['mean'] - estimate['low']:.4f}"
+
+
+def p_shown(p):
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"

@@ -1,0 +1,221 @@
+"""Two studies as a user sees them: `hsearch ui`, MLflow's pages, and the page of `hsearch compare`.
+
+All in one file, so that parallel test processes do not make the folder of studies twice.
+"""
+
+import json
+import re
+import signal
+import socket
+import urllib.request
+from contextlib import closing, suppress
+
+import pytest
+from PIL import Image
+from selenium.webdriver.common.by import By
+
+from tests.browser.chromium import keep_picture, press, requested, see, wait_for
+from tests.browser.made_folder import PROTOCOL, run_of
+from tests.browser.reading import (
+    interval_shown,
+    p_shown,
+    row_of,
+    shown_metric,
+    shown_number,
+    shown_row,
+    spread_shown,
+    texts,
+)
+from tests.browser.sockets import LOOPBACK, listening
+from tests.cluster.searches import Command, is_alive, processes_of
+from tests.report.test_page import looked_up
+
+METRICS = ("mean/val/map_at_r", "mean/test/separated/map_at_r", "mean/test/concatenated/map_at_r")
+
+
+def test_it_serves_on_loopback_alone_until_ctrl_c_and_nothing_remains(made):
+    with socket.socket() as other:
+        with suppress(OSError):  # already another's, which is as good
+            other.bind(("127.0.0.1", 5000))
+            other.listen()
+        command = Command(made.path, "ui")
+        with command.started() as process:
+            command.wait_for("Ctrl-C ends it", process)
+            (port,) = re.findall(r"UI: http://127\.0\.0\.1:(\d+) ", command.printed())
+            assert port != "5000"
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=60) as answer:
+                assert "MLflow" in answer.read().decode()
+            processes = [process.pid, *processes_of(process.pid)]
+            assert listening(processes) == {(LOOPBACK, int(port))}
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 130
+    assert command.printed().splitlines()[-1] == "hsearch: interrupted"
+    assert not any(map(is_alive, processes))
+    with closing(socket.socket()) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(("127.0.0.1", int(port)))
+
+
+def test_without_a_store_it_says_so_in_a_sentence(tmp_path):
+    printed = Command(tmp_path, "ui").run(exit_code=2)
+    _, error = printed.splitlines()
+    assert error.startswith(f"hsearch: error: There is no MLflow store {tmp_path}/mlflow.db yet; ")
+    assert not (tmp_path / "mlflow.db").exists()
+
+
+def test_two_studies_are_selected_and_compared_with_the_numbers_of_the_store(made, runs_page, page):
+    page.get(runs_page)
+    for study in made.studies:
+        see(page, f"//a[.='{study}']")
+    keep_picture(page, "mlflow-runs")
+    for study in made.studies:
+        press(page, f"{row_of(study)}//input[contains(@aria-label, 'toggle row selection')]/..")
+    keep_picture(page, "mlflow-selected")
+    press(page, "//button[normalize-space(.)='Compare']")
+    see(page, "//*[normalize-space(.)='Comparing 2 Runs from 1 Experiment']")
+
+    names = shown_row(page, "Run Name:")
+    assert sorted(names) == sorted(made.studies)
+    runs = [run_of(made, name).data for name in names]
+    for param in ("method", "objective", "space.optimizer.lr.proxies"):
+        assert shown_row(page, param) == [run.params[param] for run in runs]
+    keep_picture(page, "mlflow-compare")
+    assert (
+        abs(runs[0].metrics[METRICS[0]] - runs[1].metrics[METRICS[0]]) > 0.01
+    )  # not to be swapped
+    for name in METRICS:
+        stored = [run.metrics[name] for run in runs]
+        assert shown_metric(page, name, runs[0].metrics | runs[1].metrics) == pytest.approx(
+            stored, abs=0.00051
+        )
+        keep_picture(page, f"mlflow-compare-{name.replace('/', '-')}")
+
+
+def test_the_gallery_is_seen_in_a_run_that_stands_below_its_study(made, runs_page, page):
+    requested(page)
+    study, other = made.studies
+    page.get(runs_page)
+    see(page, f"//a[.='{other}']")
+    press(page, f"{row_of(study)}//button")
+    for child in made.children(study):
+        see(page, f"//a[.='{child}']")
+        assert not page.find_elements(By.XPATH, f"{row_of(child)}//button"), "nothing is below it"
+    for child in made.children(other):
+        assert not page.find_elements(By.XPATH, f"//a[.='{child}']")
+    keep_picture(page, "mlflow-nested")
+
+    run = f"{study}/{PROTOCOL}/run-000"
+    press(page, f"//a[.='{run}']")
+    see(page, f"//h1[contains(., '{run}')] | //h2[contains(., '{run}')]")
+    see(page, f"//a[.='{study}']")  # its parent
+    see(page, "//*[contains(., 'trial 2 with seed 1000, on the test classes.')]")
+    keep_picture(page, "mlflow-run")
+    press(page, "//*[@role='tab'][normalize-space(.)='Artifacts']")
+    press(page, "//*[self::li or self::div or self::span][normalize-space(.)='pictures']")
+    press(page, "//*[self::li or self::div or self::span][normalize-space(.)='gallery.png']")
+    image = see(page, "//img[@alt='pictures/gallery.png']")
+    with Image.open(made.pictures(study) / "gallery.png") as picture:
+        size = picture.size
+    wait_for(page, lambda _: image.get_property("naturalWidth"), "the picture itself")
+    assert (image.get_property("naturalWidth"), image.get_property("naturalHeight")) == size
+    assert image.size["width"] > 300
+    keep_picture(page, "mlflow-gallery")
+    assert {url.partition("/#")[0][:17] for url in requested(page)} == {"http://127.0.0.1:"}
+
+
+@pytest.fixture(scope="module")
+def written(made):
+    """The folder that `compare --write` has made."""
+    printed = Command(made.path, "compare", *made.studies, "--write", "report").run()
+    assert "Written: report/compare.html, .tex, .csv and .json" in printed
+    return made.path / "report"
+
+
+@pytest.fixture
+def offline(page):
+    page.execute_cdp_cmd("Network.enable", {})
+    conditions = {"offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
+    page.execute_cdp_cmd("Network.emulateNetworkConditions", conditions)
+    yield page
+    online = {**conditions, "offline": False, "downloadThroughput": -1, "uploadThroughput": -1}
+    page.execute_cdp_cmd("Network.emulateNetworkConditions", online)
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@pytest.fixture
+def shown(written, offline):
+    """The page, opened with no message in the console and no request but for itself."""
+    requested(offline), offline.get_log("browser")
+    address = (written / "compare.html").as_uri()
+    offline.get(address)
+    yield offline
+    assert offline.get_log("browser") == []
+    assert requested(offline) == [address]
+    assert offline.execute_script("return performance.getEntriesByType('resource').length") == 0
+
+
+def test_every_number_is_that_of_the_json(written, shown):
+    values = json.loads((written / "compare.json").read_text())
+    (board,) = values["leaderboards"]
+    for details in shown.find_elements(By.TAG_NAME, "summary"):
+        details.click()
+    *tables, audit = shown.find_elements(By.TAG_NAME, "table")
+    leaders, metrics = tables[::2], tables[1::2]
+    assert len(leaders) == len(metrics) == len(board["tables"]) == 2
+
+    for table, found in zip(board["tables"], leaders, strict=True):
+        first, second = table["rows"]
+        (pair,), (floor,) = table["contrasts"], table["floors"]
+        expected = [
+            [row["name"], shown_number(row["score"]["mean"]), interval_shown(row["score"])]
+            for row in (first, second)
+        ]
+        runs = [str(len(row["runs"])) for row in (first, second)]
+        ps = [p_shown(pair["p_runs"]), p_shown(pair["p_queries"])]
+        distance = shown_number(pair["difference"]["mean"])
+        expected[0] += [runs[0], "", "", "", first["group"], ""]
+        expected[1] += [runs[1], distance, *ps, second["group"], ""]
+        expected.append([floor["name"], shown_number(floor["score"]), *[""] * 7])
+        assert texts(found.find_elements(By.CSS_SELECTOR, "tbody tr")) == expected
+
+    for table, found in zip(board["tables"], metrics, strict=True):
+        first, second = table["rows"]
+        (floor,) = table["floors"]
+        spreads = [
+            [
+                spread_shown(first["metrics"][name]),
+                spread_shown(second["metrics"][name]),
+                shown_number(floor["metrics"][name]),
+            ]
+            for name in first["metrics"]
+        ]
+        rows = texts(found.find_elements(By.CSS_SELECTOR, "tbody tr"))
+        assert [cells for _, *cells in rows] == spreads
+
+    points = [[point["topic"], point["words"]] for point in board["audit"]]
+    assert sorted(texts(audit.find_elements(By.CSS_SELECTOR, "tbody tr"))) == sorted(points)
+    cells = shown.find_elements(By.CSS_SELECTOR, "[data-path]")
+    assert len(cells) > 100
+    for cell in cells:
+        value = looked_up(values, cell.get_attribute("data-path"))
+        assert float(cell.get_attribute("data-value")) == value
+
+
+@pytest.mark.parametrize(("scheme", "ink"), [("light", 0), ("dark", 255)])
+def test_it_is_read_in_light_and_in_the_dark(shown, scheme, ink):
+    feature = {"name": "prefers-color-scheme", "value": scheme}
+    shown.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+    assert shown.execute_script("return getComputedStyle(document.body).color") == (
+        f"rgb({ink}, {ink}, {ink})"
+    )
+    for details in shown.find_elements(By.TAG_NAME, "summary"):
+        details.click()
+    keep_picture(shown, f"compare-{scheme}", whole=True)
+
+
+def test_a_telephone_shows_it_without_scrolling_to_the_side(shown):
+    phone = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
+    shown.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+    assert shown.execute_script("return document.documentElement.scrollWidth") <= 390
+    keep_picture(shown, "compare-telephone", whole=True)
