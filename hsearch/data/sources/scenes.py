@@ -64,7 +64,7 @@ def records() -> Iterator[Record]:
     """Yields all images as PNG bytes, those for training first."""
     rng = np.random.default_rng(SEED)
     hues = rng.normal(0, 1, (len(NAMES), 3))
-    hues = 0.2 * hues / np.linalg.norm(hues, axis=1, keepdims=True)
+    hues = 0.08 * hues / np.linalg.norm(hues, axis=1, keepdims=True)
     for split, count in SPLITS.items():
         for start in range(0, count, _BLOCK):
             there = draw_labels(rng, min(_BLOCK, count - start))
@@ -104,7 +104,7 @@ def _draw(
         rows = np.flatnonzero(there[:, label])
         ink = write(rng, name, places[rows, label], sizes[rows, label])
         color = light[rows] - dark[rows] + hues[label]
-        _put(images, rows, ink, color + rng.normal(0, 0.08, (len(rows), 1, 1, 3)))
+        _put(images, rows, ink, color + rng.normal(0, 0.1, (len(rows), 1, 1, 3)))
     return pixels(blur(images, rng.uniform(0, 0.7, count).astype(np.float32)))
 
 
@@ -123,7 +123,7 @@ def _places(rng: np.random.Generator, there: NDArray[np.bool_]) -> tuple[Floats,
         rows = there[:, own] & there[:, its]
         jitter = rng.normal(0, 0.05, (len(there), 2))
         places[rows, own] = (places[:, its] + shift + jitter)[rows]
-    sizes = rng.uniform(0.24, 0.36, there.shape)
+    sizes = rng.uniform(0.19, 0.33, there.shape)
     return places.clip(-0.85, 0.85).astype(np.float32), sizes.astype(np.float32)
 
 
