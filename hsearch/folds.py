@@ -1,4 +1,8 @@
-"""Class-disjoint splits: which classes train, validate and test."""
+"""Which classes train, validate and test; for multi-label data, which images.
+
+Classes are split as a whole, so that validation and test are about classes never trained on. Images
+of several labels cannot be split like that: their folds share the labels, in equal proportions.
+"""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -17,7 +21,7 @@ Splits = Literal["disjoint", "mlrc"]
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """Classes of one fold: `train` and `validation` are disjoint, sorted class ids."""
+    """One fold: `train` and `validation` are disjoint, sorted ids of classes, or of images."""
 
     train: NDArray[np.int64]
     validation: NDArray[np.int64]
@@ -36,6 +40,30 @@ class ClassSplits:
         if number == ALL_CLASSES:
             return Fold(self.trainval, self.trainval[:0])
         return self.folds[number]
+
+
+@dataclass(frozen=True, eq=False)
+class ImageFolds:
+    """The folds of multi-label images.
+
+    Attributes:
+        fold_of: (N,) the fold that each image validates, 0..num_folds - 1.
+        num_folds: How many there are.
+        rare: Labels, ascending, that fewer images have than there are folds, though at least one:
+            some folds validate without them.
+        absent: Labels that enough images have, and that still miss in some fold because every
+            image that could stand there is another label's only one in its fold.
+    """
+
+    fold_of: NDArray[np.int64]
+    num_folds: int
+    rare: tuple[int, ...]
+    absent: tuple[int, ...]
+
+    def fold(self, number: int) -> Fold:
+        """Returns a fold by its number; `num_folds` is one without validation images."""
+        own = self.fold_of == number
+        return Fold(np.flatnonzero(~own), np.flatnonzero(own))
 
 
 def folds_of_run(first: int) -> tuple[int, ...]:
@@ -115,3 +143,132 @@ def _mlrc_folds(num_classes: int) -> tuple[Fold, ...]:
         validation = np.sort(ring[num_train:])
         folds.append(Fold(np.setdiff1d(ring[:num_train], validation), validation))
     return tuple(folds)
+
+
+def multilabel_folds(labels: ArrayLike, *, num_folds: int = NUM_FOLDS) -> ImageFolds:
+    """Returns folds of images in which every label has about its share.
+
+    Iterative stratification: of the labels with images left, the rarest is dealt out first; each of
+    its images goes to the fold that wants most of that label still, of those to the one that wants
+    most images, and then to the first. As rare labels are dealt out while there is choice, common
+    ones make up for it. Images without labels come last. Then, beyond the paper: where a label with
+    enough images is absent from a fold, an image moves there; and images move from the largest
+    fold to the smallest until sizes differ by one at most. Whichever disturbs the proportions least
+    is moved, and never the last one of a label that has enough images.
+
+    Nothing is random: the same labels in the same order give the same folds.
+
+    Args:
+        labels: (N, T) multi-hot, N at least `num_folds`.
+        num_folds: At least 2.
+
+    References:
+        Sechidis, Tsoumakas, Vlahavas, On the Stratification of Multi-Label Data, ECML PKDD 2011.
+    """
+    has = np.asarray(labels).astype(bool)
+    if num_folds < 2 or has.ndim != 2 or len(has) < num_folds:
+        raise ConfigError(
+            "Folds of images need a table of their labels, at least 2 folds and an image for each, "
+            f"but got labels of shape {has.shape} and {num_folds} folds."
+        )
+    fold_of = _deal(has, num_folds)
+    mover = _Mover(has, fold_of, num_folds)
+    mover.fill()
+    mover.level()
+    images = has.sum(axis=0)
+    absent = (mover.counts == 0).any(axis=0) & (images >= num_folds)
+    rare = (images > 0) & (images < num_folds)
+    found = (tuple(np.flatnonzero(which).tolist()) for which in (rare, absent))
+    return ImageFolds(fold_of, num_folds, *found)
+
+
+def _deal(has: NDArray[np.bool_], num_folds: int) -> NDArray[np.int64]:
+    """The paper's algorithm; plain lists, as folds and the labels of an image are few."""
+    count, images = len(has), has.sum(axis=0)
+    wanted = [[float(number) / num_folds] * num_folds for number in images]
+    room = [count / num_folds] * num_folds
+    fold_of = np.full(count, -1, dtype=np.int64)
+    rows, columns = np.nonzero(has)
+    labels_of = np.split(columns, np.searchsorted(rows, np.arange(1, count)))
+    left = images.copy()
+    while (left > 0).any():
+        label = int(np.where(left > 0, left, count + 1).argmin())
+        dealt = np.flatnonzero(has[:, label] & (fold_of < 0))
+        for image in dealt.tolist():
+            # The first of equal maxima, as pairs are compared from left to right.
+            fold = max(range(num_folds), key=lambda k: (wanted[label][k], room[k]))
+            fold_of[image] = fold
+            room[fold] -= 1
+            for other in labels_of[image].tolist():
+                wanted[other][fold] -= 1
+        left -= has[dealt].sum(axis=0)
+    for image in np.flatnonzero(fold_of < 0).tolist():
+        fold_of[image] = fold = room.index(max(room))
+        room[fold] -= 1
+    return fold_of
+
+
+class _Mover:
+    """Moves images between folds; `fold_of` is changed in place.
+
+    Moving an image with label l from fold s to fold t changes the sum, over folds, of the squared
+    deviations from an equal share by 2 (n_lt - n_ls + 1), with n the numbers of images. The cost of
+    a move is the sum of that over the image's labels, each divided by its number of images.
+
+    Attributes:
+        counts: (folds, T) images of every label in every fold.
+        sizes: (folds,) images.
+    """
+
+    def __init__(self, has: NDArray[np.bool_], fold_of: NDArray[np.int64], num_folds: int) -> None:
+        self.has, self.fold_of = has, fold_of
+        self.counts = np.stack([has[fold_of == fold].sum(axis=0) for fold in range(num_folds)])
+        self.sizes = np.bincount(fold_of, minlength=num_folds)
+        self._images = has.sum(axis=0)
+        self._enough = self._images >= num_folds
+
+    def fill(self) -> None:
+        """Brings labels with enough images, the rarest first, into folds that have none."""
+        empty = (self.counts == 0) & self._enough
+        for label in np.argsort(self._images, kind="stable"):
+            for target in np.flatnonzero(empty[:, label]):
+                if self.counts[target, label] == 0:
+                    self._move(np.flatnonzero(self.has[:, label]), int(target), 1)
+
+    def level(self) -> None:
+        """Makes sizes differ by one at most, as far as images can be moved."""
+        while (gap := int(self.sizes.max() - self.sizes.min())) > 1:
+            source, target = int(self.sizes.argmax()), int(self.sizes.argmin())
+            # Costs change with every move: a large gap is closed in several rounds.
+            if not self._move(np.flatnonzero(self.fold_of == source), target, max(1, gap // 8)):
+                return
+
+    def _move(self, images: NDArray[np.int64], target: int, most: int) -> bool:
+        """Moves those that cost least; false if none of them can be spared."""
+        costs = self._costs(images, target)
+        best = np.argsort(costs, kind="stable")[:most]
+        moved = False
+        for image in images[best[np.isfinite(costs[best])]]:
+            source = self.fold_of[image]
+            if not (self.has[image] & self._last(source)).any():  # the moves before may matter
+                self.fold_of[image] = target
+                self.counts[[source, target]] += np.outer([-1, 1], self.has[image])
+                self.sizes[[source, target]] += [-1, 1]
+                moved = True
+        return moved
+
+    def _costs(self, images: NDArray[np.int64], target: int) -> NDArray[np.float64]:
+        """Returns the cost of moving each of the images; infinite where it is a last one."""
+        costs = np.empty(len(images))
+        for source in np.unique(self.fold_of[images]):
+            chosen = np.flatnonzero(self.fold_of[images] == source)
+            marks = self.has[images[chosen]]
+            change = 2.0 * (self.counts[target] - self.counts[source] + 1) / self._images.clip(1)
+            needed = marks[:, self._last(source)].any(axis=1)
+            costs[chosen] = np.where(needed, np.inf, marks @ change)
+        return costs
+
+    def _last(self, fold: int) -> NDArray[np.bool_]:
+        """Returns (T,): of which labels with enough images the fold has none to spare."""
+        last: NDArray[np.bool_] = self._enough & (self.counts[fold] <= 1)
+        return last

@@ -1,19 +1,29 @@
 """How a network's input is made from stored images."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import (
+    Field,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
-from hsearch.spec_base import Count, NonNegative, Positive, Spec
+from hsearch.spec_base import FOR_DIGEST, Count, NonNegative, Positive, Spec
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 Turn = Annotated[float, Field(ge=0, le=0.5)]
+Magnitude = Annotated[int, Field(ge=0, le=30)]
+
+_LATER = ("cutout", "randaugment")
+"""Settings that came when digests were already kept: switched off, they leave no trace in one."""
 
 
 class ImageSpec(Spec):
     """How stored images become network input.
 
-    Training: resize the short side, random crop, flip, colours.
+    Training: resize the short side, random crop, flip, colours, cutout, RandAugment.
     Evaluation: resize the short side, centre crop.
 
     Attributes:
@@ -28,6 +38,10 @@ class ImageSpec(Spec):
             turn of the hue (0 to 0.5), each drawn uniformly.
         color_jitter_chance: Probability that an image's colours are changed like that.
         grayscale: Probability that an image loses its colours.
+        cutout: Side of a square that is painted over at random, as a share of the image's; 0 for
+            none, and 0.5 in multi-label recipes.
+        randaugment: How many random changes an image goes through, and how strong they are, from
+            0 to 30 (2 and 9 are usual); null for none.
         mean: Per channel, subtracted after scaling to 0..1.
         std: Per channel, divided by.
         range_max: Value of a full channel before mean and std: 1, or 255 for Caffe-style weights.
@@ -43,6 +57,8 @@ class ImageSpec(Spec):
     color_jitter: tuple[NonNegative, NonNegative, NonNegative, Turn] = (0.0, 0.0, 0.0, 0.0)
     color_jitter_chance: Probability = 0.8
     grayscale: Probability = 0.0
+    cutout: Probability = 0.0
+    randaugment: tuple[Count, Magnitude] | None = None
     mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
     std: tuple[Positive, Positive, Positive] = (0.229, 0.224, 0.225)
     range_max: Literal[1, 255] = 1
@@ -61,3 +77,14 @@ class ImageSpec(Spec):
                 f"`image.crop` must not exceed `image.resize`, but {self.crop} > {self.resize}"
             )
         return self
+
+    @model_serializer(mode="wrap")
+    def _without_later(
+        self, dump: SerializerFunctionWrapHandler, info: SerializationInfo
+    ) -> dict[str, Any]:
+        values: dict[str, Any] = dump(self)
+        if info.context == FOR_DIGEST:
+            for name in _LATER:
+                if getattr(self, name) == type(self).model_fields[name].default:
+                    del values[name]
+        return values

@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
 
 from hsearch.errors import ConfigError
-from hsearch.folds import NUM_FOLDS, class_splits
+from hsearch.folds import NUM_FOLDS, class_splits, multilabel_folds
 from tests import golden_files
 
 
@@ -98,3 +99,102 @@ def test_impossible_splits_end_in_a_sentence(arguments, sentence):
     with pytest.raises(ConfigError) as error:
         class_splits(**arguments)
     assert sentence in str(error.value)
+
+
+tables = st.tuples(st.integers(4, 60), st.integers(0, 6)).flatmap(lambda s: arrays.arrays(bool, s))
+
+
+def counts_of(labels, folds):
+    """(folds, T): how many images of every label each fold validates."""
+    parts = [folds.fold(number).validation for number in range(folds.num_folds)]
+    return np.stack([labels[part].sum(axis=0) for part in parts])
+
+
+def photos(seed, count, num_labels):
+    """Labels as of photographs: some common, most rare, more together than by chance."""
+    rng = np.random.default_rng(seed)
+    share = np.exp(rng.normal(-3, 1.2, num_labels)).clip(0, 0.5)
+    return rng.random((count, num_labels)) < share * np.exp(0.7 * rng.normal(size=(count, 1)))
+
+
+@given(tables, st.integers(2, 4))
+def test_images_validate_once_and_every_label_stands_in_every_fold_or_is_told(labels, num_folds):
+    folds = multilabel_folds(labels, num_folds=num_folds)
+    for number in range(num_folds):
+        fold = folds.fold(number)
+        assert fold.validation.size
+        both = np.concatenate([fold.train, fold.validation])
+        assert np.array_equal(np.sort(both), np.arange(len(labels)))
+    images, missing = labels.sum(axis=0), (counts_of(labels, folds) == 0).any(axis=0)
+    assert folds.rare == tuple(np.flatnonzero((images > 0) & (images < num_folds)))
+    assert folds.absent == tuple(np.flatnonzero(missing & (images >= num_folds)))
+    assert not np.array_equal(folds.fold_of, np.full(len(labels), folds.fold_of[0]))
+
+
+@given(st.lists(st.integers(0, 5), min_size=4, max_size=200))
+def test_one_label_per_image_is_dealt_out_evenly(classes):
+    labels = np.eye(6, dtype=bool)[classes]
+    folds = multilabel_folds(labels)
+    counts, sizes = counts_of(labels, folds), np.bincount(folds.fold_of)
+    assert folds.absent == ()
+    assert sizes.max() - sizes.min() <= 1
+    assert (counts.max(axis=0) - counts.min(axis=0) <= 2).all()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_folds_of_photographs_have_equal_sizes_and_shares(seed):
+    labels = photos(seed, 2000, 40)
+    labels[:, 0] = False
+    labels[[5, 6, 700, 1999], 0] = True  # as few as can stand in every fold
+    labels[:, 1] = False
+    labels[[8, 9], 1] = True
+    folds = multilabel_folds(labels)
+    counts, images = counts_of(labels, folds), labels.sum(axis=0)
+    assert np.bincount(folds.fold_of).tolist() == [500] * 4
+    assert counts[:, 0].tolist() == [1] * 4
+    assert sorted(counts[:, 1]) == [0, 0, 1, 1]
+    assert 1 in folds.rare
+    assert folds.absent == ()
+    assert (counts[:, images >= 4] > 0).all()
+    assert (abs(counts - images / 4) <= 2 + 0.02 * images).all()
+    again = multilabel_folds(labels.astype(np.int64))
+    assert np.array_equal(again.fold_of, folds.fold_of)
+
+
+def test_shares_are_nearer_than_those_of_a_random_split():
+    labels = photos(0, 3000, 60)
+    random = np.random.default_rng(0).permutation(np.arange(3000) % 4)
+    spread = np.ptp(counts_of(labels, multilabel_folds(labels)), axis=0)
+    chance = np.ptp(np.stack([labels[random == k].sum(axis=0) for k in range(4)]), axis=0)
+    assert spread.mean() < chance.mean() / 5
+
+
+def test_a_label_that_dealing_leaves_out_of_a_fold_is_brought_there():
+    """Eight rare labels of two images each take all images of the common one with them."""
+    labels = np.zeros((16, 9), dtype=bool)
+    labels[np.arange(16), np.arange(16) // 2] = True
+    labels[:4, 8] = True
+    folds = multilabel_folds(labels)
+    assert (counts_of(labels, folds)[:, 8] == 1).all()
+    assert folds.rare == tuple(range(8))
+    assert folds.absent == ()
+
+
+def test_where_no_folds_can_hold_all_labels_those_absent_are_told():
+    """Two of five images share a fold; the label of these two and two others misses one."""
+    folds = multilabel_folds(~np.eye(5, dtype=bool))
+    assert len(folds.absent) >= 1
+    assert folds.rare == ()
+
+
+def test_images_without_labels_fill_the_folds():
+    folds = multilabel_folds(np.zeros((11, 3), dtype=bool))
+    assert sorted(np.bincount(folds.fold_of)) == [2, 3, 3, 3]
+    assert folds.fold(folds.num_folds).train.tolist() == list(range(11))
+    assert folds.fold(folds.num_folds).validation.size == 0
+
+
+@pytest.mark.parametrize(("shape", "num_folds"), [((3, 2), 4), ((8,), 4), ((8, 2), 1)])
+def test_impossible_folds_of_images_end_in_a_sentence(shape, num_folds):
+    with pytest.raises(ConfigError, match="Folds of images need"):
+        multilabel_folds(np.ones(shape), num_folds=num_folds)

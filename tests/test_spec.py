@@ -39,6 +39,8 @@ images = st.builds(
     resize=st.integers(224, 512),
     crop=st.integers(1, 224),
     scale=st.tuples(st.floats(0.01, 0.5), st.floats(0.5, 1.0)),
+    cutout=st.floats(0, 1),
+    randaugment=st.none() | st.tuples(st.integers(1, 4), st.integers(0, 30)),
     mean=st.tuples(*[st.floats(-1, 255)] * 3),
     std=st.tuples(*[positive] * 3),
     range_max=st.sampled_from([1, 255]),
@@ -262,3 +264,57 @@ def test_data_have_a_name_wherever_they_lie(data, name):
     method = MethodSpec(name="hpl", knobs={})
     job = FoldJob(data=data, data_digest="0", method=method, training=load_recipe("small"))
     assert job.data_name == name
+
+
+DIGESTS = {
+    "small": "4eb30a892de3",
+    "simclr/cifar": "f86040dd8f2b",
+    "mlrc": "bf8195968a59",
+    "hier/cub-resnet50": "1ddda5d94234",
+}
+"""Of recipes as they were before there were `image.cutout` and `image.randaugment`."""
+
+
+@pytest.mark.parametrize("name", DIGESTS)
+def test_settings_that_came_later_change_no_digest_while_they_are_off(name):
+    assert load_recipe(name).digest() == DIGESTS[name]
+
+
+def test_the_digest_of_a_job_stays_what_it_was():
+    """Names of runs and studies hold it, and a resume looks for it."""
+    job = FoldJob(
+        data="glyphs",
+        data_digest="0" * 12,
+        method=MethodSpec(name="hpl", knobs={"a": 0.5}),
+        training=load_recipe("small"),
+    )
+    assert job.digest() == "de3983123fff"
+    image = job.to_dict()["training"]["image"]  # type: ignore[index]
+    assert (image["cutout"], image["randaugment"]) == (0, None)
+
+
+@pytest.mark.parametrize("image", [{"cutout": 0.5}, {"randaugment": [2, 9]}])
+def test_settings_that_came_later_count_once_they_are_on(image):
+    changed = TrainingSpec.from_dict(content(image=image))
+    assert changed.digest() != DIGESTS["small"]
+    assert TrainingSpec.from_dict(changed.to_dict()) == changed
+
+
+def test_a_recipe_from_before_there_were_cutout_and_randaugment_has_them_off():
+    old = content()
+    del old["image"]["cutout"], old["image"]["randaugment"]
+    assert TrainingSpec.from_dict(old) == load_recipe("small")
+
+
+@pytest.mark.parametrize(
+    ("image", "sentence"),
+    [
+        ({"cutout": 1.5}, "'image.cutout' cannot be 1.5"),
+        ({"randaugment": [2, 31]}, "'image.randaugment.1' cannot be 31"),
+        ({"randaugment": [0, 9]}, "'image.randaugment.0' cannot be 0"),
+        ({"randaugment": 2}, "write numbers with commas between"),
+    ],
+)
+def test_random_changes_out_of_range_end_in_a_sentence(image, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        TrainingSpec.from_dict(content(image=image))

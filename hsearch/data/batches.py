@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from hsearch.data.colors import draw_colors, recolor
+from hsearch.data.cutout import cut_out, draw_holes
 from hsearch.data.pixels import Pixels
+from hsearch.data.randaugment import draw_operations, operate
 from hsearch.data.samplers import check_batches, draw_epoch
 from hsearch.data.transforms import draw_crops, eval_image, train_image
 from hsearch.distributed import rank, world_size
@@ -85,12 +87,16 @@ class TrainingBatches:
         rng = rng_for(self.seed, "augmentation", epoch, iteration)
         crops = draw_crops(rng, *self.pixels.sizes(rows), self.image)
         colors = draw_colors(rng, rows.size, self.image)
+        holes = draw_holes(rng, rows.size, self.image)
+        operations = draw_operations(rng, rows.size, self.image)
         part = np.arange(rows.size).reshape(self.views, world_size(), -1)[:, rank()].ravel()
 
         def one(position: int) -> Tensor:
             pixels = self.pixels[int(rows[position])]
             image = train_image(pixels, crops, position, self.image.crop)
-            return image if colors is None else recolor(image, colors, position)
+            image = image if colors is None else recolor(image, colors, position)
+            image = image if holes is None else cut_out(image, holes, position)
+            return image if operations is None else operate(image, operations, position)
 
         return [partial(one, int(position)) for position in part]
 

@@ -1,14 +1,17 @@
-"""Pen strokes drawn as distance fields, many images at a time, and the paper they stand on.
+"""Pen strokes drawn as distance fields, many images at a time, the paper they stand on, PNG files.
 
 Shapes: B images, M segments, S pixels per side. Coordinates run from -1 to 1, y downwards.
 """
 
+import io
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from PIL import Image
 
 Floats = NDArray[np.float32]
+NDArray8 = NDArray[np.uint8]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +56,22 @@ def bend(start: Floats, end: Floats, bow: Floats, pieces: int) -> Floats:
     return points
 
 
+def bases(turn: ArrayLike, size: ArrayLike, slant: ArrayLike) -> Floats:
+    """Returns (B, 1, 2, 2): matrices, to be multiplied from the right, that slant, turn and scale.
+
+    Args:
+        turn: (B,) angles.
+        size: (B, 2) factors of width and height.
+        slant: (B,) shifts to the right per height, downwards.
+    """
+    angle, lean = np.asarray(turn), np.asarray(slant)
+    one, none = np.ones_like(lean), np.zeros_like(lean)
+    rotation = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
+    shear = np.array([[one, none], [lean, one]])
+    base = np.einsum("ijb,jkb,bk->bik", shear, rotation, np.asarray(size)).astype(np.float32)
+    return np.expand_dims(base, 1)
+
+
 def paper(rng: np.random.Generator, count: int, size: int, grain: float) -> Floats:
     """Returns (B, S, S) around 0: a gradient, soft blotches and fine grain of strength `grain`."""
     axis = np.linspace(-1, 1, size, dtype=np.float32)
@@ -72,6 +91,18 @@ def blur(images: Floats, strength: Floats) -> Floats:
     share = strength[:, None, None, None]
     mixed: Floats = images * (1 - share) + soft * share
     return mixed
+
+
+def pixels(images: Floats) -> NDArray8:
+    """Returns uint8 pixels of images in 0..1; what lies beyond is cut off."""
+    return (images.clip(0, 1) * 255).round().astype(np.uint8)
+
+
+def png(image: NDArray8) -> bytes:
+    """Returns the PNG file of an image (S, S, 3)."""
+    buffer = io.BytesIO()
+    Image.fromarray(image).save(buffer, "PNG")
+    return buffer.getvalue()
 
 
 def _stretch(coarse: Floats, size: int) -> Floats:

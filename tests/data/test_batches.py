@@ -13,6 +13,9 @@ from hsearch.errors import ConfigError
 from hsearch.spec import BatchSpec, ImageSpec
 
 IMAGE = ImageSpec(resize=16, crop=12)
+RANDOM = IMAGE.model_copy(
+    update={"color_jitter": (0.4, 0.4, 0.4, 0.1), "cutout": 0.5, "randaugment": (2, 9)}
+)
 
 
 @pytest.fixture
@@ -20,12 +23,12 @@ def pixels(toy_store, tmp_path):
     return open_pixels(toy_store, np.arange(len(toy_store)), 16, cache_folder=tmp_path)
 
 
-def training_batches(store, pixels, views=1, seed=3, labels=None):
+def training_batches(store, pixels, views=1, seed=3, labels=None, image=IMAGE):
     rows = store.rows(np.arange(8))
     paths = torch.from_numpy(store.hierarchy.paths[store.classes[rows]])
     labels = paths if labels is None else labels
     batch = BatchSpec(size=16)
-    return TrainingBatches(pixels, rows, paths.numpy(), labels, IMAGE, batch, seed, views)
+    return TrainingBatches(pixels, rows, paths.numpy(), labels, image, batch, seed, views)
 
 
 def test_training_batches_have_images_and_the_labels_of_the_drawn_classes(toy_store, pixels):
@@ -60,6 +63,31 @@ def test_views_differ_in_their_colors_where_that_is_asked_for(toy_store, pixels)
     assert torch.equal(before.labels, after.labels)
 
 
+@pytest.mark.parametrize("change", [{"cutout": 0.5}, {"randaugment": (2, 20)}])
+def test_views_differ_in_what_is_cut_out_and_changed(toy_store, pixels, change):
+    plain = ImageSpec(resize=16, crop=12, scale=(1.0, 1.0), ratio=(1.0, 1.0), flip=0.0)
+    changed = plain.model_copy(update=change)
+    batches = training_batches(toy_store, pixels, views=2)
+    (before,), (after,) = (replace(batches, image=image).epoch(1, 1) for image in (plain, changed))
+    assert torch.equal(*before.images.chunk(2))
+    assert not torch.equal(*after.images.chunk(2))
+    assert after.images.dtype == torch.uint8
+    assert after.images.shape == before.images.shape
+    assert torch.equal(before.labels, after.labels)
+    (again,) = replace(batches, image=plain).epoch(1, 1)
+    assert torch.equal(again.images, before.images)  # the stored pixels are as they were
+
+
+def test_cutout_moves_no_other_draw(toy_store, pixels):
+    """All that is not painted over is as it was."""
+    (before,) = training_batches(toy_store, pixels).epoch(1, 1)
+    cut = IMAGE.model_copy(update={"cutout": 0.5})
+    (after,) = training_batches(toy_store, pixels, image=cut).epoch(1, 1)
+    same = (before.images == after.images).all(dim=1).float().mean(dim=(1, 2))
+    assert (same >= 0.7).all()  # a square of half the side is a quarter of the image
+    assert (same < 1).float().mean() > 0.9
+
+
 def test_same_seed_same_batches_other_epoch_other_batches(toy_store, pixels):
     first, again, other = (
         torch.cat([b.images for b in training_batches(toy_store, pixels).epoch(epoch, 2)])
@@ -69,20 +97,22 @@ def test_same_seed_same_batches_other_epoch_other_batches(toy_store, pixels):
     assert not torch.equal(first, other)
 
 
-def test_ranks_prepare_parts_of_the_same_batch(toy_store, pixels, monkeypatch):
-    (whole,) = training_batches(toy_store, pixels, views=2).epoch(1, 1)
+@pytest.mark.parametrize("image", [IMAGE, RANDOM])
+def test_ranks_prepare_parts_of_the_same_batch(toy_store, pixels, monkeypatch, image):
+    (whole,) = training_batches(toy_store, pixels, views=2, image=image).epoch(1, 1)
     monkeypatch.setattr("hsearch.data.batches.world_size", lambda: 4)
     parts = []
     for rank in range(4):
         monkeypatch.setattr("hsearch.data.batches.rank", lambda rank=rank: rank)
-        (batch,) = training_batches(toy_store, pixels, views=2).epoch(1, 1)
+        (batch,) = training_batches(toy_store, pixels, views=2, image=image).epoch(1, 1)
         assert torch.equal(batch.labels, whole.labels)
         parts.append(batch.images.reshape(2, 4, 3, 12, 12))
     assert torch.equal(torch.cat(parts, dim=1).flatten(0, 1), whole.images)
 
 
-def test_an_epoch_can_go_on_in_its_midst(toy_store, pixels):
-    epoch = training_batches(toy_store, pixels, views=2).epoch(2, 5)
+@pytest.mark.parametrize("image", [IMAGE, RANDOM])
+def test_an_epoch_can_go_on_in_its_midst(toy_store, pixels, image):
+    epoch = training_batches(toy_store, pixels, views=2, image=image).epoch(2, 5)
     whole, rest = list(epoch), list(epoch.after(1).after(2))
     assert len(rest) == 2
     for expected, batch in zip(whole[3:], rest, strict=True):

@@ -1,6 +1,9 @@
-import numpy as np
+import io
 
-from hsearch.data.drawing import Ink, bend, blur, coverage, paper
+import numpy as np
+from PIL import Image
+
+from hsearch.data.drawing import Ink, bases, bend, blur, coverage, paper, pixels, png
 
 
 def ink(start, end, radius) -> Ink:
@@ -45,3 +48,18 @@ def test_paper_is_uneven_around_zero():
     assert sheets.shape == (200, 32, 32)
     assert abs(sheets.mean()) < 0.02
     assert 0.05 < sheets.std() < 0.2
+
+
+def test_bases_slant_then_turn_then_scale():
+    point = np.array([[1.0, 2.0]])
+    turned = point @ bases([np.pi / 2], [(1, 1)], [0])[0, 0]
+    assert np.allclose(turned, [[-2, 1]], atol=1e-6)
+    assert np.allclose(point @ bases([0], [(3, 0.5)], [0])[0, 0], [[3, 1]])
+    assert np.allclose(point @ bases([0], [(1, 1)], [0.25])[0, 0], [[1.5, 2]])
+
+
+def test_a_png_holds_the_pixels():
+    image = pixels(np.linspace(-0.1, 1.1, 48, dtype=np.float32).reshape(4, 4, 3))
+    assert image.min() == 0
+    assert image.max() == 255
+    assert np.array_equal(np.asarray(Image.open(io.BytesIO(png(image)))), image)

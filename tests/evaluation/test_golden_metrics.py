@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from hsearch.evaluation.evaluate import retrieval_metrics
+from hsearch.evaluation.multilabel import label_scores
 from tests import golden_files
 
 PML_NAMES = {
@@ -144,6 +145,30 @@ def test_golden_happier_query_and_gallery(name):
         np.testing.assert_allclose(ours, value, err_msg=key, **golden_files.tolerance(meta))
 
 
+def of_multilabel(name):
+    """Our name of a metric such as mAP or OF1_top3."""
+    return name.lower().replace("_top", "_top_")
+
+
+@pytest.mark.parametrize("name", golden_files.names("metrics_multilabel*"))
+@pytest.mark.parametrize("code", ["ml_gcn_logit_threshold", "mulcon_sigmoid_threshold"])
+def test_golden_multilabel(name, code):
+    meta, arrays = golden_files.load(name)
+    (key,) = (key for key in meta["results"] if key.startswith(code))
+    logits, threshold = arrays["logits"], float(key.removeprefix(code))
+    scores = 1 / (1 + np.exp(-logits)) if "sigmoid" in code else logits
+    found = label_scores(scores, arrays["targets"], threshold=threshold)
+    expected = dict(meta["results"][key])
+    ours = {"AP_per_class": found.average_precision}
+    ours |= {each: found.metrics()[of_multilabel(each)] for each in expected.keys() - ours.keys()}
+    assert len(expected) == 2 + 2 * 6
+    for each, value in expected.items():
+        np.testing.assert_allclose(ours[each], value, err_msg=each, **golden_files.tolerance(meta))
+    if scores is logits:
+        np.testing.assert_allclose(ours["mAP"], meta["results"]["sklearn_macro_AP"], rtol=1e-9)
+
+
 def test_the_golden_metrics_are_there():
     happier = {"metrics_happier", "metrics_happier_tie", "metrics_happier_query_gallery"}
-    assert {"metrics_pml", "metrics_recall"} | happier <= set(golden_files.names("metrics_*"))
+    others = {"metrics_pml", "metrics_recall", "metrics_multilabel"}
+    assert others | happier <= set(golden_files.names("metrics_*"))

@@ -6,20 +6,28 @@ differ in shape, pen, colours, paper, stains and blur. Glyph numbers, by which c
 are a random permutation, so any range of classes mixes scripts and families.
 """
 
-import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
-from hsearch.data.drawing import Floats, Ink, bend, blur, coverage, paper
+from hsearch.data.drawing import (
+    Floats,
+    Ink,
+    NDArray8,
+    bases,
+    bend,
+    blur,
+    coverage,
+    paper,
+    pixels,
+    png,
+)
 from hsearch.data.records import Record
 
 LEVEL_NAMES = ("script", "family", "glyph")
 SCRIPTS, FAMILIES, GLYPHS, IMAGES = 8, 5, 4, 24
-NDArray8 = NDArray[np.uint8]
 SIZE = 32
 SEED = 2020
 
@@ -84,7 +92,7 @@ def records() -> Iterator[Record]:
                 )
                 images = _draw(rng, style, np.concatenate([strokes[:2], own]))
                 for i, image in enumerate(images):
-                    yield Record(f"{labels[-1]}/{i:02d}", _png(image), labels, order=number)
+                    yield Record(f"{labels[-1]}/{i:02d}", png(image), labels, order=number)
 
 
 def _styles(rng: np.random.Generator) -> list[Style]:
@@ -147,7 +155,7 @@ def _draw(rng: np.random.Generator, style: Style, strokes: Floats) -> NDArray8:
     page = (light + tint + shade) * (1 - 0.5 * stains)
     images = page * (1 - covered * (1 - stains)) + ink * covered * (1 - stains)
     soft = blur(images.astype(np.float32), rng.uniform(0, 0.9, IMAGES).astype(np.float32))
-    return (soft.clip(0, 1) * 255).round().astype(np.uint8)
+    return pixels(soft)
 
 
 def _write(rng: np.random.Generator, style: Style, shape: Floats) -> Ink:
@@ -175,10 +183,7 @@ def _bases(rng: np.random.Generator, style: Style) -> Floats:
     turn = rng.normal(0, 0.1, IMAGES)
     size = rng.uniform(0.78, 1.0, (IMAGES, 2))
     slant = -style.slant + rng.normal(0, 0.07, IMAGES)
-    rotation = np.array([[np.cos(turn), np.sin(turn)], [-np.sin(turn), np.cos(turn)]])
-    shear = np.array([[np.ones(IMAGES), np.zeros(IMAGES)], [slant, np.ones(IMAGES)]])
-    base = np.einsum("ijb,jkb,bk->bik", shear, rotation, size).astype(np.float32)
-    return np.expand_dims(base, 1)
+    return bases(turn, size, slant)
 
 
 def _stains(rng: np.random.Generator) -> Floats:
@@ -187,9 +192,3 @@ def _stains(rng: np.random.Generator) -> Floats:
     end = centre + rng.normal(0, 0.3, centre.shape).astype(np.float32)
     radius = rng.uniform(0.0, 0.25, (IMAGES, 1)).astype(np.float32)
     return coverage(Ink(centre, end, radius), SIZE)
-
-
-def _png(image: NDArray8) -> bytes:
-    buffer = io.BytesIO()
-    Image.fromarray(image).save(buffer, "PNG")
-    return buffer.getvalue()
