@@ -24,8 +24,9 @@ const middle = element => {
     const box = element.getBoundingClientRect();
     return (box.top + box.bottom) / 2;
 };
+const height = middle(link.closest('[style*="top:"]'));  // a long name takes two lines
 return [...values.querySelectorAll('span')]
-    .filter(cell => Math.abs(middle(cell) - middle(link)) < 10)
+    .filter(cell => Math.abs(middle(cell) - height) < 10)
     .sort((one, other) => one.getBoundingClientRect().left - other.getBoundingClientRect().left)
     .map(cell => cell.textContent.trim());
 """

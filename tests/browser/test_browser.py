@@ -80,9 +80,8 @@ def test_two_studies_are_selected_and_compared_with_the_numbers_of_the_store(mad
     for param in ("method", "objective", "space.optimizer.lr.proxies"):
         assert shown_row(page, param) == [run.params[param] for run in runs]
     keep_picture(page, "mlflow-compare")
-    assert (
-        abs(runs[0].metrics[METRICS[0]] - runs[1].metrics[METRICS[0]]) > 0.01
-    )  # not to be swapped
+    first, second = (run.metrics[METRICS[0]] for run in runs)
+    assert abs(first - second) > 0.01, "columns that are swapped would not be noticed"
     for name in METRICS:
         stored = [run.metrics[name] for run in runs]
         assert shown_metric(page, name, runs[0].metrics | runs[1].metrics) == pytest.approx(
