@@ -94,7 +94,7 @@ def trial_view(record: StudyRecord, trial: TrialRecord, *, interrupted: bool = F
     }
     return RunView(
         key=str(trial.number),
-        name=f"{record.name}/trial-{trial.number:03d}",
+        name=f"trial-{trial.number:03d} of {record.name}",
         tags=cut(tags, TAG_LENGTH),
         params=cut(job_params(trial.job), PARAM_LENGTH),
         points=sorted(trial_points(trial), key=lambda point: point.step),

@@ -152,7 +152,7 @@ def run_view(study: StudyRecord, record: ReproductionRecord, run: RunRecord) -> 
     }
     return RunView(
         key=key,
-        name=f"{study.name}/{spec.protocol}/{run_name(run.number)}",
+        name=f"{run_name(run.number)} of {study.name} ({spec.protocol})",
         tags=cut(tags, TAG_LENGTH),
         params=cut(job_params(spec.job_of(run.number, spec.folds[0])), PARAM_LENGTH),
         points=sorted(_run_points(record, run), key=lambda point: point.step),

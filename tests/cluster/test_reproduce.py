@@ -92,7 +92,7 @@ def test_mlflow_shows_the_runs_below_the_study_with_their_networks(uninterrupted
             ).fetchall()
         )
     places = {name: artifacts for name, _, artifacts in rows if "cross-validated" in name}
-    assert places.keys() == {"toy/cross-validated/run-000", "toy/cross-validated/run-001"}
+    assert places.keys() == {"run-000 of toy (cross-validated)", "run-001 of toy (cross-validated)"}
     assert len({parent for _, parent, _ in rows}) == 1
     for kind in ("separated", "concatenated"):
         mean = record.means(kind)["map_at_r"]
@@ -100,7 +100,7 @@ def test_mlflow_shows_the_runs_below_the_study_with_their_networks(uninterrupted
         assert means[f"ci95_low/test/{kind}/map_at_r"] == pytest.approx(mean.low)
     assert means["floor/test/map_at_r"] == pytest.approx(record.floor["map_at_r"])
     # The logged files are all that it takes to use a network again.
-    logged = places["toy/cross-validated/run-000"].removeprefix("file://")
+    logged = places["run-000 of toy (cross-validated)"].removeprefix("file://")
     copies = folder / "logged"
     shutil.copytree(f"{logged}/model", copies)
     assert sorted(path.name for path in copies.rglob("*") if path.is_file()) == sorted(

@@ -37,7 +37,7 @@ def test_states_are_told_in_words_and_as_the_run_s_status():
 
 def test_a_trial_can_be_found_by_study_method_data_and_number():
     view = trial_view(made_study(DONE, LOST), LOST)
-    assert view.name == "hpl-a1b2c3/trial-008"
+    assert view.name == "trial-008 of hpl-a1b2c3"
     expected = {
         "hsearch.study": "hpl-a1b2c3",
         "hsearch.trial": "8",

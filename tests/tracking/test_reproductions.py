@@ -94,7 +94,7 @@ def test_runs_stand_below_the_study_with_scores_networks_and_pictures(
     tracker = ReproductionTracker(study, reproduction, uri, runs)
     assert tracker.bring_up()
     names = query("select name, status from runs order by name")
-    run = "hpl-a1b2c3/cross-validated/run-000"
+    run = "run-000 of hpl-a1b2c3 (cross-validated)"
     assert names == [("hpl-a1b2c3", "FINISHED"), (run, "FINISHED")]
     found = values(query, run)
     assert found["test/separated/map_at_r"] == pytest.approx(0.495)
@@ -148,8 +148,8 @@ def test_the_search_and_its_reproduction_share_the_studys_run(
     names = [name for (name,) in query("select name from runs order by name")]
     assert names == [
         "hpl-a1b2c3",
-        "hpl-a1b2c3/cross-validated/run-000",
-        "hpl-a1b2c3/trial-000",
+        "run-000 of hpl-a1b2c3 (cross-validated)",
+        "trial-000 of hpl-a1b2c3",
     ]
     assert "mean/test/separated/map_at_r" in values(query, "hpl-a1b2c3")
 
@@ -181,7 +181,7 @@ def test_one_that_was_begun_anew_takes_the_place_of_the_old_one(
     assert ReproductionTracker(study, reproduction, uri, runs).bring_up()
     active = "select name, run_uuid from runs where lifecycle_stage = 'active' order by name"
     names = query(active)
-    assert [name for name, _ in names] == ["hpl-a1b2c3", "hpl-a1b2c3/cross-validated/run-000"]
+    assert [name for name, _ in names] == ["hpl-a1b2c3", "run-000 of hpl-a1b2c3 (cross-validated)"]
     shown = query(
         "select value from latest_metrics where key = 'test/separated/map_at_r' and "
         f"run_uuid = '{names[1][1]}'"
@@ -214,7 +214,7 @@ def test_networks_that_are_lost_keep_no_number_out(study, reproduction, uri, run
     assert not tracker.bring_up()
     assert tracker.behind is not None
     assert "the networks of run 0 are no longer in" in tracker.behind
-    assert len(query("select * from runs where name like '%/run-%'")) == 2
+    assert len(query("select * from runs where name like 'run-%'")) == 2
 
 
 def test_without_an_address_nothing_is_written(study, reproduction, runs, tmp_path):

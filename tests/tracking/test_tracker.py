@@ -63,7 +63,7 @@ def test_search_runs_shows_what_the_ui_needs(uri):
     runs = runs.set_index("tags.mlflow.runName")
     study = runs.loc["hpl-a1b2c3"]
     trials = runs.drop("hpl-a1b2c3").sort_index()
-    assert list(trials.index) == [f"hpl-a1b2c3/trial-{n:03d}" for n in range(4)]
+    assert list(trials.index) == [f"trial-{n:03d} of hpl-a1b2c3" for n in range(4)]
     assert set(trials["tags.mlflow.parentRunId"]) == {study.run_id}
     assert list(trials.status) == ["FINISHED", "KILLED", "FAILED", "FINISHED"]
     assert study.status == "FINISHED"
@@ -151,7 +151,7 @@ def test_a_call_that_fails_anywhere_leaves_no_trace(
         by_study: dict[str, list[tuple]] = {}
         for name, *rest in rows:
             if rest[0] not in ("hsearch.study", "hsearch.id"):
-                by_study.setdefault(name[:8], []).append((name[8:], *rest))
+                by_study.setdefault(name[-8:], []).append((name[:-8], *rest))
         expected = by_study.pop(f"study-{nth:02d}")
         assert len(by_study) == nth - 1
         assert all(found == expected for found in by_study.values()), table
@@ -234,7 +234,7 @@ def test_runs_and_experiments_deleted_in_the_ui_do_not_stop_the_tracker(uri, con
     study.now = states[-1]
     tracker.wake()
     assert tracker.close(60)
-    assert {row[0] for row in contents()["runs"]} >= {"hpl-a1b2c3", "hpl-a1b2c3/trial-000"}
+    assert {row[0] for row in contents()["runs"]} >= {"hpl-a1b2c3", "trial-000 of hpl-a1b2c3"}
     experiment = client.get_run(study.notes[0][0]).info.experiment_id
     client.delete_experiment(experiment)
     track(MadeStudy(states[-1]), uri)
