@@ -50,8 +50,9 @@ class MadeFolder:
 
     def children(self, study: str) -> list[str]:
         """Names of the MLflow runs below a study's."""
-        trials = [f"{study}/trial-{number:03d}" for number in range(NUM_TRIALS)]
-        return trials + [f"{study}/{PROTOCOL}/{run_name(number)}" for number in range(NUM_RUNS)]
+        trials = [f"trial-{number:03d} of {study}" for number in range(NUM_TRIALS)]
+        runs = [f"{run_name(number)} of {study} ({PROTOCOL})" for number in range(NUM_RUNS)]
+        return trials + runs
 
     def pictures(self, study: str) -> Path:
         return self.path / "studies" / study / f"reproduce-{PROTOCOL}" / run_name(0) / PICTURES
