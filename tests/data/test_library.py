@@ -74,7 +74,8 @@ def test_a_table_is_known_by_its_suffix(tmp_path):
 
 def test_an_unknown_name_says_what_there_is(tmp_path):
     prepare("mine", tree(tmp_path / "images", CLASSES))
-    with pytest.raises(DatasetError, match=r"'mine'\? .*glyphs, mine, scenes\. .*data prepare mina"):
+    told = r"'mine'\? .*glyphs, mine, scenes\. .*data prepare mina"
+    with pytest.raises(DatasetError, match=told):
         open_data("mina")
     with pytest.raises(DatasetError, match="does not exist"):
         open_data(str(tmp_path / "none.arrow"))
@@ -84,7 +85,8 @@ def test_a_long_list_of_names_is_cut(tmp_path, folder):
     folder.mkdir()
     for i in range(20):
         (folder / f"set-{i:02d}.arrow").write_bytes(b"")
-    with pytest.raises(DatasetError, match=r"'set-19'\? .*glyphs, scenes, set-00, .*set-07 and 12 more\."):
+    told = r"'set-19'\? .*glyphs, scenes, set-00, .*set-07 and 12 more\."
+    with pytest.raises(DatasetError, match=told):
         open_data("set-199")
 
 
