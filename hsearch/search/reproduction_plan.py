@@ -40,24 +40,8 @@ def plan_reproduction(
         recipe: Of `classic` alone; by default `CLASSIC_RECIPE`.
         settings: Of `classic` alone, by dotted key; they go before the trial's knobs.
     """
-    if trial.state != "complete":
-        raise ConfigError(
-            f"Only a trial with all folds can be reproduced, but trial {trial.number} of "
-            f"'{study.name}' has {plural(len(trial.folds), 'fold')}; leave `--trial` out for the "
-            "best one."
-        )
-    searched = study.spec.job.seed
-    if seed <= searched < seed + runs:
-        raise ConfigError(
-            f"A reproduction needs seeds that the search has not seen, but {searched} is its own "
-            f"and one of {seed}..{seed + runs - 1}; give another first one with `--seed`."
-        )
+    _check(study, trial, seed, runs)
     job = trial.job
-    if open_data(job.data).digest != job.data_digest:
-        raise ConfigError(
-            f"The data set '{job.data}' has changed since '{study.name}' was searched, so that its "
-            "test classes may be others; search again on the new data."
-        )
     if protocol == "cross-validated":
         if recipe or settings:
             raise ConfigError(
@@ -78,3 +62,24 @@ def plan_reproduction(
             objective=job.objective,
         )
     return ReproductionSpec(study=study.name, trial=trial.number, protocol=protocol, job=job)
+
+
+def _check(study: StudyRecord, trial: TrialRecord, seed: int, runs: int) -> None:
+    """Raises unless the trial is complete, its data are as they were, and the seeds are new."""
+    if trial.state != "complete":
+        raise ConfigError(
+            f"Only a trial with all folds can be reproduced, but trial {trial.number} of "
+            f"'{study.name}' has {plural(len(trial.folds), 'fold')}; leave `--trial` out for the "
+            "best one."
+        )
+    searched = study.spec.job.seed
+    if seed <= searched < seed + runs:
+        raise ConfigError(
+            f"A reproduction needs seeds that the search has not seen, but {searched} is its own "
+            f"and one of {seed}..{seed + runs - 1}; give another first one with `--seed`."
+        )
+    if open_data(trial.job.data).digest != trial.job.data_digest:
+        raise ConfigError(
+            f"The data set '{trial.job.data}' has changed since '{study.name}' was searched, so that "
+            "its test classes may be others; search again on the new data."
+        )
