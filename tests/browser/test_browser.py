@@ -130,6 +130,13 @@ def written(made):
     return made.path / "report"
 
 
+def test_the_page_lies_in_the_runs_of_both_studies(made, written):
+    logged = list(made.path.glob("mlruns/*/*/*/artifacts/compare/compare.html"))
+    assert len(logged) == 2
+    page = (written / "compare.html").read_bytes()
+    assert {path.read_bytes() for path in logged} == {page}
+
+
 @pytest.fixture
 def offline(page):
     page.execute_cdp_cmd("Network.enable", {})

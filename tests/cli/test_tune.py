@@ -324,3 +324,6 @@ def test_the_study_appears_in_mlflow(tune, tmp_path):
     record = Study.load("mine", "hsearch.db").record()
     assert record.run_id is not None
     assert all(trial.run_id for trial in record.trials)
+    (artifacts,) = tmp_path.glob(f"mlruns/*/*/{record.run_id}/artifacts")
+    pictures = {path.name for path in (artifacts / "pictures").iterdir()}
+    assert pictures >= {"history.png", "race.png", "parallel.png", "slices.png"}

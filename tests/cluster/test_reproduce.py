@@ -3,6 +3,7 @@
 import shutil
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -101,6 +102,7 @@ def test_mlflow_shows_the_runs_below_the_study_with_their_networks(uninterrupted
     assert means["floor/test/map_at_r"] == pytest.approx(record.floor["map_at_r"])
     # The logged files are all that it takes to use a network again.
     logged = places["run-000 of toy (cross-validated)"].removeprefix("file://")
+    assert (Path(logged) / "pictures" / "gallery.png").stat().st_size > 0
     copies = folder / "logged"
     shutil.copytree(f"{logged}/model", copies)
     assert sorted(path.name for path in copies.rglob("*") if path.is_file()) == sorted(
