@@ -19,18 +19,22 @@ class Setting:
     """What a method is built for.
 
     Attributes:
-        hierarchy: Label paths of the training classes only, numbered 0..C-1.
+        hierarchy: Label paths of the training classes only, numbered 0..C-1; for `multilabel` all
+            labels, on one level.
         feature_shape: Shape of one item of what `embed` receives: `(embedding_dim,)` behind the
-            recipe's head, or `(channels, height, width)` for methods with `features = "map"`.
+            recipe's head, `(channels,)` for methods with `features = "pooled"`, or
+            `(channels, height, width)` for those with `features = "map"`.
         embedding_dim: Length D of an embedding.
         generator: Source of every random draw of the method. It is seeded alike on all ranks and
             is saved with the method's state; it lives on the CPU.
+        views: Augmented copies of each image, if others than the method asks for.
     """
 
     hierarchy: Hierarchy
     feature_shape: tuple[int, ...]
     embedding_dim: int
     generator: torch.Generator
+    views: int | None = None
 
 
 class Method(nn.Module):
@@ -44,9 +48,10 @@ class Method(nn.Module):
         task: `retrieval` (labels are paths, (B, L) ids) or `multilabel` (labels are multi-hot).
         geometry: Where embeddings live: `sphere` (unit vectors, euclidean order) or `poincare`
             (a ball with the method's `curvature`).
-        features: What `embed` receives: `vector`, the output of the recipe's pooling and head, or
-            `map`, the backbone's spatial features (the method then owns its head).
-        views: Augmented copies of each image in a batch.
+        features: What `embed` receives: `vector`, the output of the recipe's pooling and head;
+            `pooled`, that of the pooling alone, or `map`, the backbone's spatial features. For the
+            last two the method owns its head.
+        views: Augmented copies of each image in a batch, where the recipe does not say.
         wishes: Settings that the method wants where a recipe leaves them open, by dotted name, such
             as a sampler or changes of colours.
         supervised: Whether the loss sees the labels; if not, only views of an image attract.
@@ -56,8 +61,8 @@ class Method(nn.Module):
 
     task: ClassVar[Literal["retrieval", "multilabel"]] = "retrieval"
     geometry: ClassVar[Literal["sphere", "poincare"]] = "sphere"
-    features: ClassVar[Literal["vector", "map"]] = "vector"
-    views: ClassVar[int] = 1
+    features: ClassVar[Literal["vector", "pooled", "map"]] = "vector"
+    views: int = 1
     wishes: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     supervised: ClassVar[bool] = True
     groups: ClassVar[Mapping[str, float]] = {}
@@ -66,19 +71,43 @@ class Method(nn.Module):
     def __init__(self, setting: Setting) -> None:
         super().__init__()
         self.generator = setting.generator
+        if setting.views is not None:
+            self.views = setting.views
 
     def embed(self, features: Tensor) -> Tensor:
-        """Maps (B, *feature_shape) features to (B, D) embeddings in the method's geometry."""
+        """Maps (B, *feature_shape) features to embeddings in the method's geometry.
+
+        They are (B, D), or (B, T, D) of a `multilabel` method that has one for each of T labels.
+        """
         return l2_normalise(features)
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """Returns the scalar loss of the whole batch over all ranks.
 
         Args:
-            embeddings: (V * B, D) float32; with several views all first views come first.
-            labels: (V * B, L) ids, coarsest level first; multi-hot (V * B, C) for multilabel.
+            embeddings: (V * B, ...) float32, of `embed`; all first views come first.
+            labels: (V * B, L) ids, coarsest level first; multi-hot (V * B, T) for multilabel.
         """
         raise NotImplementedError(f"{type(self).__module__} must define forward().")
+
+    def scores(self, embeddings: Tensor) -> Tensor:
+        """Returns (B, T) logits of every label from embeddings; only `multilabel` methods do."""
+        raise NotImplementedError(f"{type(self).__module__} must define scores().")
+
+    def attention(self, features: Tensor) -> Tensor | None:
+        """Returns where the method looks for each label, to be drawn; None if it does not say.
+
+        Args:
+            features: (B, *feature_shape).
+
+        Returns:
+            (B, T, heads, height, width) weights, which sum to 1 over the places of a head.
+        """
+        return None
+
+    def label_vectors(self) -> Tensor | None:
+        """Returns (T, K), what the method has learned about every label; None if there is none."""
+        return None
 
     def step(self, iteration: int) -> Iterable[nn.Parameter]:
         """Moves the method's state after optimiser step `iteration` (from 1).

@@ -126,7 +126,7 @@ class Loss(Method):
         CVPR 2022, arXiv:2204.13207.
     """
 
-    views: ClassVar[int] = 2
+    views: int = 2
     wishes: ClassVar[Mapping[str, Any]] = {"batch.sampler": "hierarchical_groups"}
 
     def __init__(

@@ -34,7 +34,7 @@ class Loss(Method):
         "image.color_jitter": [0.8, 0.8, 0.8, 0.2],
         "image.grayscale": 0.2,
     }
-    views: ClassVar[int] = 2
+    views: int = 2
 
     def __init__(
         self,

@@ -3,8 +3,6 @@
 It is taken over the whole batch.
 """
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 
@@ -71,7 +69,7 @@ class Loss(Method):
         Khosla et al., Supervised Contrastive Learning, NeurIPS 2020, arXiv:2004.11362.
     """
 
-    views: ClassVar[int] = 2
+    views: int = 2
 
     def __init__(
         self,

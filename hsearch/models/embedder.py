@@ -24,16 +24,16 @@ class Embedder(nn.Module):
     Args:
         spec: Of the network.
         seed: Root of the random weights of backbone and head.
-        features: `vector`: pooled and passed through the head; `map`: the backbone's spatial
-            features, for methods with a head of their own.
+        features: `vector`: pooled and passed through the head; `pooled`: without the head; `map`:
+            the backbone's spatial features. The last two are for methods with a head of their own.
     """
 
     def __init__(self, spec: ModelSpec, *, seed: int, features: str = "vector") -> None:
         super().__init__()
         self.backbone = build_backbone(spec, seed)
-        self.pooling = spec.pooling
+        self.pooling = None if features == "map" else spec.pooling
         width = self.backbone.num_features
-        self.head = None if features == "map" else build_head(spec, width, seed + 1)
+        self.head = build_head(spec, width, seed + 1) if features == "vector" else None
         self.batch_norm = spec.batch_norm
         if spec.batch_norm == "synchronised":
             synchronise_batch_norm(self.backbone)
@@ -41,9 +41,11 @@ class Embedder(nn.Module):
         self.train_backbone(True)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Maps (B, 3, H, W) to (B, embedding_dim), or to (B, C, h, w) with features `map`."""
+        """Maps (B, 3, H, W) to (B, embedding_dim), to (B, C) or to (B, C, h, w): see `features`."""
         features: Tensor = self.backbone(images)
-        return features if self.head is None else self.head(pool(features, self.pooling))
+        if self.pooling is not None:
+            features = pool(features, self.pooling)
+        return features if self.head is None else self.head(features)
 
     def train(self, mode: bool = True) -> "Embedder":
         """Sets the mode; frozen batch norm stays in evaluation mode."""

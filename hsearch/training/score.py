@@ -17,7 +17,6 @@ from hsearch.errors import ConfigError
 from hsearch.evaluation.scoring import Embedded
 from hsearch.geometry import l2_normalise
 from hsearch.models.embedder import Embedder
-from hsearch.models.heads import pool
 from hsearch.seeds import seed_for
 from hsearch.spec import FoldJob
 from hsearch.training.checkpoint import load_checkpoint
@@ -146,11 +145,11 @@ class _Frozen(nn.Module):
         super().__init__()
         spec = job.training.model
         seed = seed_for(job.seed, "model", 0)
-        self.embedder, self.pooling = Embedder(spec, seed=seed, features="map"), spec.pooling
+        self.embedder = Embedder(spec, seed=seed, features="pooled")
 
     def embed(self, images: Tensor) -> Tensor:
         """Maps (B, 3, S, S) images to (B, C) features of norm 1."""
-        return l2_normalise(pool(self.embedder(images), self.pooling))
+        return l2_normalise(self.embedder(images))
 
 
 def embed_part(
