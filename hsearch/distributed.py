@@ -5,6 +5,7 @@ parameter gradients over W ranks, so the gradient that leaves `gather_batch` is 
 part: the average of W such parts is exactly the gradient of one process with the whole batch.
 """
 
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 import torch
@@ -65,10 +66,15 @@ def gather_rows(local: Tensor) -> Tensor:
 
 def broadcast_from_first(module: nn.Module) -> None:
     """Gives every rank the parameters and buffers of rank 0."""
+    broadcast_tensors([*module.parameters(), *module.buffers()])
+
+
+@torch.no_grad()
+def broadcast_tensors(tensors: Iterable[Tensor]) -> None:
+    """Gives every rank the values of rank 0, in place."""
     if world_size() > 1:
-        with torch.no_grad():
-            for tensor in [*module.parameters(), *module.buffers()]:
-                dist.broadcast(tensor, src=0)
+        for tensor in tensors:
+            dist.broadcast(tensor, src=0)
 
 
 def share_object(value: T) -> T:

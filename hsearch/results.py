@@ -16,6 +16,12 @@ TestedKind = Literal["separated", "concatenated"]
 RECALL_AT = (1, 2, 4, 8)
 """The k of recall_at_k where nobody asks for others."""
 
+TOP = 3
+"""How many of its highest scores an image with several labels has in the metrics `_top_3`."""
+
+OBJECTIVES = {"retrieval": "map_at_r", "multilabel": "map"}
+"""By task, what decides where nobody says."""
+
 ALL_LEVEL_METRICS = ("h_ap", "h_ap_map", "h_asi", "h_ndcg", "h_violations")
 """Metrics over all levels at once; of all others each level has its own."""
 
@@ -45,6 +51,12 @@ def metric_names(
     for level in reversed(range(num_levels - 1)):
         names += [level_prefix(level, num_levels) + name for name in of_one]
     return names
+
+
+def label_metric_names(top: int = TOP) -> list[str]:
+    """Returns the names of the metrics of images with several labels, but of retrieval by label."""
+    names = ("cp", "cr", "cf1", "op", "or", "of1")
+    return ["map", *names, *(f"{name}_top_{top}" for name in names)]
 
 
 def score_of(metrics: Metrics, objective: str) -> float:

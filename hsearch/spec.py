@@ -1,43 +1,33 @@
 """What a training is: frozen, validated values that survive a round trip through JSON."""
 
+from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
-from pydantic_core import PydanticCustomError
 
 from hsearch.addresses import STORE_SUFFIX, is_address
+from hsearch.errors import ConfigError
 from hsearch.folds import ALL_CLASSES, Splits
-from hsearch.spec_base import Count, NonNegative, Positive
+from hsearch.spec_base import Count, several
+from hsearch.spec_base import KnobValue as KnobValue
 from hsearch.spec_base import Spec as Spec
 from hsearch.spec_batch import BatchSpec as BatchSpec
 from hsearch.spec_image import ImageSpec as ImageSpec
-
-KnobValue = bool | int | float | str
-
-ByGroup = dict[str, NonNegative]
+from hsearch.spec_optimizer import OptimizerSpec as OptimizerSpec
+from hsearch.spec_optimizer import ScheduleSpec as ScheduleSpec
+from hsearch.spec_stage import StageSpec as StageSpec
+from hsearch.spec_stage import merged, stage_lengths
 
 
 def _words(value: object) -> object:
     """Reads `a,b` as several words."""
     if isinstance(value, str):
         return tuple(word.strip() for word in value.split(",") if word.strip())
-    return _several(value)
-
-
-def _counts(value: object) -> object:
-    if isinstance(value, str):
-        raise PydanticCustomError("counts", "write whole numbers with commas between")
-    return _several(value)
-
-
-def _several(value: object) -> object:
-    """Reads a single value as one of several."""
-    return tuple(value) if isinstance(value, list | tuple) else (value,)
+    return several(value)
 
 
 Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
-Counts = Annotated[tuple[Count, ...], BeforeValidator(_counts)]
 
 
 class ModelSpec(Spec):
@@ -71,105 +61,16 @@ class ModelSpec(Spec):
     frozen: Words = ()
 
 
-class OptimizerSpec(Spec):
-    """The optimiser and the learning rate of each parameter group.
-
-    Attributes:
-        name: Which optimiser of `torch.optim`.
-        lr: By group: `backbone` is required and also serves `head` where that is not given.
-            A method's own groups, such as `proxies`, default to `backbone` times the method's
-            published factor.
-        weight_decay: For all groups; or by group, where `backbone` is required and serves the
-            others that are not given.
-        momentum: Of sgd and rmsprop.
-        nesterov: Of sgd with momentum.
-        eps: Of adam, adamw and rmsprop.
-        clip_norm: Largest norm of the whole gradient.
-        clip_value: Largest absolute value of a gradient entry.
-    """
-
-    name: Literal["adam", "adamw", "rmsprop", "sgd"] = "adamw"
-    lr: ByGroup
-    weight_decay: NonNegative | ByGroup = 1e-4
-    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
-    nesterov: bool = False
-    eps: Positive = 1e-8
-    clip_norm: Positive | None = None
-    clip_value: Positive | None = None
-
-    @model_validator(mode="after")
-    def _backbone_is_named(self) -> Self:
-        for name in ("lr", "weight_decay"):
-            value = getattr(self, name)
-            if isinstance(value, dict) and "backbone" not in value:
-                raise ValueError(f"`optimizer.{name}` must name the group `backbone`")
-        return self
-
-    @model_validator(mode="after")
-    def _nesterov_has_momentum(self) -> Self:
-        if self.nesterov and (self.name != "sgd" or not self.momentum):
-            raise ValueError(
-                "`optimizer.nesterov` needs sgd and an `optimizer.momentum` above 0, but got "
-                f"{self.name} and {self.momentum}; set optimizer.nesterov=false"
-            )
-        return self
-
-
-class ScheduleSpec(Spec):
-    """How long and how fast to train.
-
-    Attributes:
-        epochs: The most epochs.
-        iterations_per_epoch: Optimiser steps of one epoch; null for an epoch of the sampler.
-        warmup_epochs: First epochs in which only head and proxies train.
-        warmup_counts: Whether the epochs of `lr` count from the start of the warm-up, not its end.
-        lr: `constant`, `cosine` (to `final_factor` over `epochs`; a warm-up that does not count
-            cuts off the curve's end), `step` (times `step_factor` every `step_epochs`) or
-            `milestones` (times `step_factor` after each of them).
-        milestones: Numbers of epochs; other `lr` than `milestones` ignore them.
-        rate_warmup_epochs: First epochs in which the rates rise linearly from `rate_warmup_from`
-            times their value to what `lr` says at the end of these epochs.
-        eval_every: Epochs between two validations; the last epoch is always validated.
-        patience: Validations without improvement before stopping; null never stops early.
-    """
-
-    epochs: Count = 30
-    iterations_per_epoch: Count | None = 100
-    warmup_epochs: Annotated[int, Field(ge=0)] = 0
-    warmup_counts: bool = False
-    lr: Literal["constant", "cosine", "step", "milestones"] = "constant"
-    final_factor: NonNegative = 0.0
-    step_epochs: Count = 10
-    step_factor: Positive = 0.5
-    milestones: Counts = ()
-    rate_warmup_epochs: Annotated[int, Field(ge=0)] = 0
-    rate_warmup_from: NonNegative = 0.0
-    eval_every: Count = 1
-    patience: Count | None = None
-
-    @model_validator(mode="after")
-    def _milestones_are_given(self) -> Self:
-        if self.lr == "milestones" and not self.milestones:
-            raise ValueError(
-                "`schedule.lr: milestones` needs `schedule.milestones`, but got none; give numbers "
-                "of epochs with commas between"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _warm_ups_end(self) -> Self:
-        for name in ("warmup_epochs", "rate_warmup_epochs"):
-            value = getattr(self, name)
-            if value and value >= self.epochs:
-                raise ValueError(
-                    f"`schedule.{name}` must be below `schedule.epochs`, but got {value} and "
-                    f"{self.epochs}; give a longer --epochs or set schedule.{name}=0"
-                )
-        return self
-
-
 class TrainingSpec(Spec):
-    """Everything but the method and the data that decides how a network is trained: a recipe."""
+    """Everything but the method and the data that decides how a network is trained: a recipe.
+
+    Attributes:
+        stages: By name, parts of the training that come before the last one, which has the
+            recipe's own settings. Every stage goes on from the weights of the one before, the
+            averaged ones if it kept them, with a new optimiser. Null is none.
+    """
+
+    later: ClassVar[tuple[str, ...]] = ("stages",)
 
     recipe: str
     model: ModelSpec
@@ -177,6 +78,37 @@ class TrainingSpec(Spec):
     batch: BatchSpec
     optimizer: OptimizerSpec
     schedule: ScheduleSpec
+    stages: Annotated[dict[str, StageSpec], BeforeValidator(lambda given: given or {})] = Field(
+        default_factory=dict
+    )
+
+    @model_validator(mode="after")
+    def _stages_fit(self) -> Self:
+        self.parts()
+        return self
+
+    def parts(self) -> "list[tuple[int, TrainingSpec]]":
+        """Returns length in epochs and settings of every stage, the last one included."""
+        named = [*self.stages.items(), ("last", None)]
+        return [
+            (length, self._at(name, stage, length))
+            for (name, stage), length in zip(named, self._lengths(), strict=True)
+        ]
+
+    def _lengths(self) -> list[int]:
+        shares = [stage.share for stage in self.stages.values()]
+        return stage_lengths(self.schedule.epochs, shares)
+
+    def _at(self, name: str, stage: StageSpec | None, length: int) -> "TrainingSpec":
+        """The settings of a stage, the recipe's own for None, as a training of their own."""
+        if not self.stages:
+            return self
+        own = {} if stage is None else stage.settings()
+        values = merged({**self.to_dict(), "stages": {}}, own)
+        try:
+            return TrainingSpec.from_dict(merged(values, {"schedule": {"epochs": length}}))
+        except ConfigError as error:
+            raise ValueError(f"In the stage `{name}`: {str(error).removesuffix('.')}") from None
 
 
 class MethodSpec(Spec):
@@ -214,3 +146,31 @@ class FoldJob(Spec):
         """The name of the data, without the folder or address of the store."""
         path = self.data.partition("?")[0] if is_address(self.data) else self.data
         return PurePath(path).name.removesuffix(STORE_SUFFIX)
+
+    def stages(self) -> "tuple[Stage, ...]":
+        """Returns the stages of the training in their order; without any, the job as the only one.
+
+        The knobs of a stage are not checked here.
+        """
+        found: list[Stage] = []
+        own = [stage.method for stage in self.training.stages.values()]
+        first = 1
+        for knobs, (length, training) in zip([*own, {}], self.training.parts(), strict=True):
+            method = MethodSpec(name=self.method.name, knobs={**self.method.knobs, **knobs})
+            job = self.model_copy(update={"training": training, "method": method})
+            found.append(Stage(range(first, first + length), job))
+            first += length
+        return tuple(found)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of a training.
+
+    Attributes:
+        epochs: Their numbers in the whole training, from 1.
+        job: The whole job with the settings and knobs of this part, as if it were alone.
+    """
+
+    epochs: range
+    job: FoldJob

@@ -2,15 +2,30 @@
 
 import hashlib
 import json
-from typing import Annotated, Self
+from typing import Annotated, Any, ClassVar, Self, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+)
 
 from hsearch.errors import ConfigError, did_you_mean
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(gt=0, lt=1)]
+KnobValue = bool | int | float | str
+
+
+def several(value: object) -> object:
+    """Reads a single value as one of several."""
+    return tuple(value) if isinstance(value, list | tuple) else (value,)
 
 
 FOR_DIGEST = {"digest": True}
@@ -18,9 +33,28 @@ FOR_DIGEST = {"digest": True}
 
 
 class Spec(BaseModel):
-    """Base of all specs: frozen, strict about types, and closed to unknown keys."""
+    """Base of all specs: frozen, strict about types, and closed to unknown keys.
+
+    Class attributes:
+        later: Settings that came when digests were already kept: switched off, as they are by
+            default, they leave no trace in one.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    later: ClassVar[tuple[str, ...]] = ()
+
+    @model_serializer(mode="wrap")
+    def _without_later(
+        self, dump: SerializerFunctionWrapHandler, info: SerializationInfo
+    ) -> dict[str, Any]:
+        values: dict[str, Any] = dump(self)
+        if info.context == FOR_DIGEST:
+            for name in self.later:
+                if getattr(self, name) == type(self).model_fields[name].get_default(
+                    call_default_factory=True
+                ):
+                    del values[name]
+        return values
 
     @classmethod
     def from_dict(cls, values: object) -> Self:
@@ -82,13 +116,17 @@ def _sentence(cls: type[BaseModel], error: ValidationError) -> str:
     hint = _HINTS.get(first["type"], "").format(key=key)
     reason = first["msg"].removeprefix("Value error, ") + hint
     if not location or first["type"] == "value_error":
-        return f"{reason}."
+        return reason if reason.endswith("?") else f"{reason}."
     return f"The setting '{key}' cannot be {first['input']!r}: {reason}."
 
 
 def _fields_at(cls: type[BaseModel], location: list[str]) -> list[str]:
-    for part in location:
+    parts = iter(location)
+    for part in parts:
         annotation = cls.model_fields[part].annotation
+        if get_origin(annotation) is dict:  # of specs by name
+            annotation = get_args(annotation)[1]
+            next(parts, None)
         if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
             return []
         cls = annotation

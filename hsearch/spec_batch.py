@@ -1,6 +1,6 @@
 """How batches are drawn, as a spec."""
 
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
@@ -25,7 +25,10 @@ class BatchSpec(Spec):
             or `shuffle` (all images once in random order; leftovers are dropped).
         per_class: The m of these.
         batches_per_pair: Of coarsest classes, in an epoch of `hierarchical`.
+        views: Augmented copies of each of these images; null for as many as the method asks for.
     """
+
+    later: ClassVar[tuple[str, ...]] = ("views",)
 
     size: Count = 32
     sampler: Literal[
@@ -40,6 +43,7 @@ class BatchSpec(Spec):
     ] = "m_per_class"
     per_class: Count = 4
     batches_per_pair: Count = 5
+    views: Count | None = None
 
     @property
     def multiple_of(self) -> int:

@@ -1,23 +1,14 @@
 """How a network's input is made from stored images."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import (
-    Field,
-    SerializationInfo,
-    SerializerFunctionWrapHandler,
-    model_serializer,
-    model_validator,
-)
+from pydantic import Field, model_validator
 
-from hsearch.spec_base import FOR_DIGEST, Count, NonNegative, Positive, Spec
+from hsearch.spec_base import Count, NonNegative, Positive, Spec
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 Turn = Annotated[float, Field(ge=0, le=0.5)]
 Magnitude = Annotated[int, Field(ge=0, le=30)]
-
-_LATER = ("cutout", "randaugment")
-"""Settings that came when digests were already kept: switched off, they leave no trace in one."""
 
 
 class ImageSpec(Spec):
@@ -48,6 +39,8 @@ class ImageSpec(Spec):
         channels: Order of the channels that the network wants.
     """
 
+    later: ClassVar[tuple[str, ...]] = ("cutout", "randaugment")
+
     resize: Count = 256
     crop: Count = 224
     cropping: Literal["resized", "squeezed"] = "resized"
@@ -77,14 +70,3 @@ class ImageSpec(Spec):
                 f"`image.crop` must not exceed `image.resize`, but {self.crop} > {self.resize}"
             )
         return self
-
-    @model_serializer(mode="wrap")
-    def _without_later(
-        self, dump: SerializerFunctionWrapHandler, info: SerializationInfo
-    ) -> dict[str, Any]:
-        values: dict[str, Any] = dump(self)
-        if info.context == FOR_DIGEST:
-            for name in _LATER:
-                if getattr(self, name) == type(self).model_fields[name].default:
-                    del values[name]
-        return values

@@ -41,14 +41,13 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from hsearch.errors import ConfigError, DatasetError, DivergedError
-from hsearch.results import Metrics
+from hsearch.results import TOP, Metrics
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 Scores = NDArray[Any] | Tensor
 
-TOP = 3
 MEMORY_BUDGET = 2**28
 _BYTES_TO_RANK = 64  # of one score while average precisions are computed
 _BYTES_TO_COUNT = 32

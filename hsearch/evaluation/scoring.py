@@ -12,6 +12,7 @@ from hsearch.errors import ConfigError
 from hsearch.evaluation.classification import halves, knn_accuracy, linear_accuracy
 from hsearch.evaluation.clustering import nmi
 from hsearch.evaluation.evaluate import Progress, retrieval_metrics
+from hsearch.evaluation.label_scoring import LabelEmbedded, join_labels, score_labels
 from hsearch.evaluation.neighbors import MEMORY_BUDGET
 from hsearch.evaluation.protocols import DymlSet, concatenated, dyml_metrics
 from hsearch.evaluation.query_table import QueryTable
@@ -102,16 +103,22 @@ class Protocol:
     queries_without_match: int
 
 
+AnyEmbedded = Embedded | LabelEmbedded
+
+
 def score(
-    embedded: Embedded,
+    embedded: AnyEmbedded,
     options: ScoreOptions,
     progress: Progress | None = None,
     keep: Callable[[QueryTable], None] | None = None,
 ) -> Metrics:
     """Returns all metrics of all levels; `progress` and `keep` as in `retrieval_metrics`.
 
-    Where there are test sets, they are those of `dyml_metrics` instead, and nothing is kept.
+    Where there are test sets, they are those of `dyml_metrics` instead, and for images with several
+    labels those of `score_labels`; nothing is kept then.
     """
+    if isinstance(embedded, LabelEmbedded):
+        return score_labels(embedded, options.memory_budget)
     if embedded.test_sets:
         return _score_sets(embedded, options)
     metrics = retrieval_metrics(
@@ -202,8 +209,14 @@ def _sides(embedded: Embedded) -> tuple[BoolArray, BoolArray]:
     return learnt, ~learnt
 
 
-def join(parts: Sequence[Embedded]) -> Embedded:
+def join(parts: Sequence[AnyEmbedded]) -> AnyEmbedded:
     """Returns the same images with the embeddings of several models side by side."""
+    if labelled := [part for part in parts if isinstance(part, LabelEmbedded)]:
+        return join_labels(labelled)
+    return _join([part for part in parts if isinstance(part, Embedded)])
+
+
+def _join(parts: Sequence[Embedded]) -> Embedded:
     first = parts[0]
     in_ball = first.similarity == "poincare"
     vectors = concatenated(

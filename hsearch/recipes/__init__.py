@@ -5,6 +5,7 @@ from a method's own (`knobs: {csl: {margin_step: 0.2}}`), and which methods besi
 folder it was published for (`also_for: [csl]`).
 """
 
+import copy
 import difflib
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +16,10 @@ from hsearch.yaml_file import Value, YamlFile, read_yaml
 
 _FOLDER = Path(__file__).parent
 _BESIDES = ("about", "also_for", "knobs")  # what is no setting
+
+
+DEFAULTS = {"retrieval": "small", "multilabel": "small-labels"}
+"""By task, the recipe where nobody names one."""
 
 
 def available_recipes() -> list[str]:
@@ -52,13 +57,13 @@ def load_recipe(
         name: One of `available_recipes()`.
         overrides: Values by dotted key, such as `{"optimizer.lr.proxies": 0.01}`; a whole is set
             before its parts.
-        wishes: Values by dotted key of what the recipe itself leaves open.
+        wishes: Values, by dotted key or as a whole section, of what the recipe leaves open.
     """
     content = {k: v for k, v in _read(name).content.items() if k not in _BESIDES}
     content["recipe"] = name
-    for key, value in (wishes or {}).items():
-        section, setting = key.split(".")
-        part = content[section]
+    for key, value in copy.deepcopy(dict(wishes or {})).items():
+        *section, setting = key.split(".")
+        part = content[section[0]] if section else content
         if isinstance(part, dict):
             part.setdefault(setting, value)
     for key, value in sorted((overrides or {}).items(), key=lambda item: item[0].count(".")):

@@ -1,7 +1,7 @@
 """Checkpoints: one safetensors file each, replaced atomically; nothing is ever unpickled.
 
-Tensors are named `model.*` (embedder and method with all their state) and `optimizer.<index>.*`;
-what is not a tensor stands as JSON in the file's metadata.
+Tensors are named `model.*` (embedder and method with all their state), `optimizer.<index>.*` and
+`average.*` (of the model's weights); what is not a tensor stands as JSON in the file's metadata.
 """
 
 import json
@@ -16,18 +16,28 @@ from torch.optim import Optimizer
 
 from hsearch.errors import DatasetError
 from hsearch.files import write_whole
+from hsearch.training.average import WeightAverage
 
 Notes = dict[str, Any]
 
+_UPDATES = "updates of the average"
+
 
 def save_checkpoint(
-    path: Path, module: nn.Module, optimizer: Optimizer | None, notes: Mapping[str, object]
+    path: Path,
+    module: nn.Module,
+    optimizer: Optimizer | None,
+    notes: Mapping[str, object],
+    average: WeightAverage | None = None,
 ) -> None:
     """Writes a checkpoint; at every moment the path holds the old one or the new one, whole."""
     tensors = {f"model.{name}": tensor for name, tensor in module.state_dict().items()}
     if optimizer is not None:
         for index, state in optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer.{index}.{key}": value for key, value in state.items()}
+    if average is not None:
+        tensors |= {f"average.{name}": value for name, value in average.state().items()}
+        notes = {**notes, _UPDATES: average.updates}
     copies = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     write_whole(path, save(copies, metadata={"notes": json.dumps(notes)}))
 
@@ -39,13 +49,17 @@ def read_notes(path: Path) -> Notes:
         return notes
 
 
-def load_checkpoint(path: Path, module: nn.Module, optimizer: Optimizer | None = None) -> Notes:
-    """Restores module and optimiser in place and returns the notes."""
+def load_checkpoint(
+    path: Path,
+    module: nn.Module,
+    optimizer: Optimizer | None = None,
+    average: WeightAverage | None = None,
+) -> Notes:
+    """Restores module, optimiser and average in place and returns the notes."""
     with _opened(path) as file:
         tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    own = {n.removeprefix("model."): t for n, t in tensors.items() if n.startswith("model.")}
     try:
-        module.load_state_dict(own)
+        module.load_state_dict(_under("model.", tensors))
     except RuntimeError as error:
         first = str(error).splitlines()[1].strip()
         raise DatasetError(f"The checkpoint {path} is of another network: {first}") from error
@@ -57,7 +71,14 @@ def load_checkpoint(path: Path, module: nn.Module, optimizer: Optimizer | None =
                 state.setdefault(int(index), {})[key] = tensor
         groups = optimizer.state_dict()["param_groups"]
         optimizer.load_state_dict({"state": state, "param_groups": groups})
-    return read_notes(path)
+    notes = read_notes(path)
+    if average is not None:
+        average.load(_under("average.", tensors), notes[_UPDATES])
+    return notes
+
+
+def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
 
 
 def _opened(path: Path) -> safe_open:

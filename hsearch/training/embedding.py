@@ -1,9 +1,11 @@
 """Embeddings of stored images by a trained network, shared between the ranks."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Protocol
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -12,7 +14,11 @@ from hsearch.data.batches import evaluation_batches
 from hsearch.data.pixels import Pixels
 from hsearch.data.transforms import normalise
 from hsearch.evaluation.embed import embed_batches
+from hsearch.evaluation.label_scoring import FIRST_IMAGES, LabelEmbedded
 from hsearch.spec import ImageSpec
+
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
 
 
 class Network(Protocol):
@@ -32,33 +38,91 @@ class Network(Protocol):
         """Maps (B, 3, S, S) images to (B, D) embeddings."""
 
 
+class LabelNetwork(Network, Protocol):
+    """A network that also says how likely every label is."""
+
+    def scores(self, embeddings: Tensor) -> Tensor:
+        """Maps embeddings to (B, T) logits."""
+
+
+Progress = Callable[[int, int], None]
+
+
 def embed_rows(
     step: Network,
     pixels: Pixels,
-    rows: NDArray[np.int64],
+    rows: IntArray,
     image: ImageSpec,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Tensor:
     """Returns (N, D) float32 embeddings of N rows, in their order, on every rank.
 
     `progress` is told how many images, of how many, this rank has embedded.
     """
     device = next(step.parameters()).device
-    own = np.array_split(rows, distributed.world_size())[distributed.rank()]
-    count = len(own)
-    own = own if count else rows[:1]  # with fewer images than ranks some have nothing to give
-
-    def network(images: Tensor) -> Tensor:
-        return step.embed(normalise(images.to(device), image))
-
-    def batches() -> Iterator[Tensor]:
-        done = 0
-        for batch in evaluation_batches(pixels, own, image):
-            yield batch
-            done += len(batch)
-            if progress:
-                progress(done, len(own))
-
+    own = _own_part(rows)
     step.eval()
-    local = embed_batches(batches(), network)
-    return distributed.gather_rows(local[:count].to(device)).cpu()
+    local = embed_batches(
+        _batches(pixels, rows, image, progress), partial(_embed, step, image, device)
+    )
+    return distributed.gather_rows(local[: len(own)].to(device)).cpu()
+
+
+def embed_labels(
+    step: LabelNetwork,
+    pixels: Pixels,
+    rows: IntArray,
+    labels: BoolArray,
+    names: tuple[str, ...],
+    image: ImageSpec,
+    progress: Progress | None = None,
+) -> LabelEmbedded:
+    """Returns what a network says about N rows, in their order, on every rank.
+
+    Args:
+        step: Whose embeddings are (B, T, D), or (B, D) for one per image, which are not kept.
+        pixels: Of the images.
+        rows: (N,).
+        labels: (N, T) which labels they have.
+        names: Of the T labels.
+        image: How the network's input is made.
+        progress: Told how many images, of how many, this rank has embedded.
+    """
+    device = next(step.parameters()).device
+    part = _own_part(np.arange(len(rows)))
+    wanted = torch.from_numpy(labels[part] & (part < FIRST_IMAGES)[:, None]).to(device)
+    logits, found, done = [], [], 0
+    step.eval()
+    with torch.inference_mode():
+        for batch in _batches(pixels, rows, image, progress):
+            embeddings = _embed(step, image, device, batch)
+            logits.append(step.scores(embeddings).float())
+            here = wanted[done : done + len(batch)]
+            if embeddings.ndim > 2:
+                found.append(embeddings[: len(here)][here].float())
+            done += len(batch)
+    scores = distributed.gather_rows(torch.cat(logits)[: len(part)]).cpu().numpy()
+    vectors = distributed.gather_rows(torch.cat(found)).cpu().numpy() if found else None
+    return LabelEmbedded(scores, labels, names, vectors)
+
+
+def _own_part(rows: IntArray) -> IntArray:
+    return np.array_split(rows, distributed.world_size())[distributed.rank()]
+
+
+def _batches(
+    pixels: Pixels, rows: IntArray, image: ImageSpec, progress: Progress | None
+) -> Iterator[Tensor]:
+    """Yields this rank's images; a first one where it has none, so that all ranks go along."""
+    own = _own_part(rows)
+    own = own if len(own) else rows[:1]
+    done = 0
+    for batch in evaluation_batches(pixels, own, image):
+        yield batch
+        done += len(batch)
+        if progress:
+            progress(done, len(own))
+
+
+def _embed(step: Network, image: ImageSpec, device: torch.device, images: Tensor) -> Tensor:
+    return step.embed(normalise(images.to(device), image))

@@ -6,28 +6,25 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.optim import Optimizer
 
 import hsearch.distributed as distributed
-from hsearch.data.batches import TrainingBatches
 from hsearch.data.transforms import normalise
 from hsearch.errors import DivergedError
-from hsearch.evaluation.evaluate import retrieval_metrics
 from hsearch.results import EpochRecord, FoldResult, Metrics, score_of, versions_of
 from hsearch.seeds import seed_for
-from hsearch.spec import FoldJob
-from hsearch.training.checkpoint import load_checkpoint, save_checkpoint
-from hsearch.training.embedding import embed_rows
+from hsearch.spec import FoldJob, Stage
+from hsearch.training.checkpoint import load_checkpoint, read_notes, save_checkpoint
 from hsearch.training.folder import RunFolder, write_json
 from hsearch.training.optimizer import (
-    build_optimizer,
     clip_gradients,
     forget_moments,
     lr_factor,
     set_learning_rates,
 )
-from hsearch.training.setup import FoldData, build_batches, build_step, load_fold, pick_device
+from hsearch.training.setup import FoldData, load_fold, pick_device
+from hsearch.training.stage import StageTools
 from hsearch.training.step import TrainingStep
+from hsearch.training.validation import validate
 
 PACKAGES = ("hsearch", "torch", "torchvision", "timm", "numpy", "faiss-cpu", "faiss-gpu")
 
@@ -54,7 +51,6 @@ def train_fold(job: FoldJob, report: Report, folder: RunFolder) -> FoldResult:
     if (result := distributed.share_object(folder.finished())) is not None:
         return result
     run = _Run.start(job, folder)
-    run.restore()
     if not run.history:
         run.record(report, run.untrained())
     while (stopped := run.why_stop()) is None:
@@ -73,31 +69,24 @@ class _Run:
     job: FoldJob
     folder: RunFolder
     data: FoldData
-    batches: TrainingBatches
-    step: TrainingStep
-    optimizer: Optimizer
     device: torch.device
+    tools: StageTools
     history: list[EpochRecord] = field(default_factory=list)
     steps: int = 0
 
     @classmethod
     def start(cls, job: FoldJob, folder: RunFolder) -> "_Run":
-        device = pick_device()
-        data = load_fold(job)
-        resumed = distributed.share_object(folder.last.exists())
-        step = build_step(job, data.hierarchy, device, restored=resumed)
-        batches = build_batches(job, data, step.method.views)
-        distributed.broadcast_from_first(step)
-        optimizer = build_optimizer(job.training.optimizer, step.embedder, step.method)
-        return cls(job, folder, data, batches, step, optimizer, device)
-
-    def restore(self) -> None:
-        """Goes back to the last finished epoch, if there is one."""
-        if distributed.share_object(self.folder.last.exists()):
-            notes = load_checkpoint(self.folder.last, self.step, self.optimizer)
-            self.history = [EpochRecord.from_dict(record) for record in notes["history"]]
-            self.steps = notes["steps"]
-            self._keep_best()
+        """Begins, or goes back to the last finished epoch, if there is one."""
+        device, data = pick_device(), load_fold(job)
+        notes = distributed.share_object(read_notes(folder.last) if folder.last.exists() else {})
+        history = [EpochRecord.from_dict(record) for record in notes.get("history", [])]
+        stage = _stage_of(job, max(1, len(history) - 1))
+        tools = StageTools.begin(stage, data, device, restored=bool(history))
+        run = cls(job, folder, data, device, tools, history, notes.get("steps", 0))
+        if history:
+            load_checkpoint(folder.last, tools.step, tools.optimizer, tools.average)
+            run._keep_best()
+        return run
 
     def untrained(self) -> EpochRecord:
         began = time.perf_counter()
@@ -112,70 +101,66 @@ class _Run:
         )
 
     def train_epoch(self, epoch: int, report: Report) -> EpochRecord:
-        schedule = self.job.training.schedule
+        if epoch not in self.tools.stage.epochs:
+            self.tools = self.tools.follow(_stage_of(self.job, epoch), self.data)
+        training = self.tools.stage.job.training
         began, before = time.perf_counter(), self.steps
         loss = self._optimise(epoch, report)
         trained = time.perf_counter() - began
-        due = epoch % schedule.eval_every == 0 or epoch == schedule.epochs
+        last = epoch == self.job.training.schedule.epochs
+        due = epoch % training.schedule.eval_every == 0 or last
         metrics = self.validate() if due else None
-        images = (self.steps - before) * self.job.training.batch.size
+        images = (self.steps - before) * training.batch.size
         return EpochRecord(
             epoch=epoch,
             loss=loss,
             seconds=time.perf_counter() - began,
             images_per_second=images / trained,
-            lr={group["name"]: group["lr"] for group in self.optimizer.param_groups},
+            lr={group["name"]: group["lr"] for group in self.tools.optimizer.param_groups},
             validation=metrics,
         )
 
     def _optimise(self, epoch: int, report: Report) -> float:
         """Takes the optimiser steps of one epoch (from 1) and returns the mean loss."""
-        job, schedule = self.job, self.job.training.schedule
+        tools, step, optimizer = self.tools, self.tools.step, self.tools.optimizer
+        job, schedule = self.job, tools.stage.job.training.schedule
+        done_before = epoch - tools.stage.epochs.start
         # What the network itself draws (dropout) follows from the epoch, so nothing needs saving.
         torch.manual_seed(seed_for(job.seed, "network", job.fold, epoch, distributed.rank()))
-        self.step.embedder.train_backbone(epoch > schedule.warmup_epochs)
-        self.step.train()
-        network = _wrapped(self.step)
+        step.embedder.train_backbone(done_before >= schedule.warmup_epochs)
+        step.train()
+        network = _wrapped(step)
         losses = []
-        batches = self.batches.epoch(epoch, schedule.iterations_per_epoch)
+        batches = tools.batches.epoch(epoch, schedule.iterations_per_epoch)
         total = len(batches)
         for done, batch in enumerate(batches):
-            set_learning_rates(self.optimizer, lr_factor(schedule, epoch - 1 + done / total))
-            images = normalise(self._to_device(batch.images), job.training.image)
+            set_learning_rates(optimizer, lr_factor(schedule, done_before + done / total))
+            images = normalise(self._to_device(batch.images), tools.batches.image)
             loss = network(images, self._to_device(batch.labels))
-            self.optimizer.zero_grad(set_to_none=True)
+            optimizer.zero_grad(set_to_none=True)
             loss.backward()
-            clip_gradients(job.training.optimizer, self.step.parameters())
-            self.optimizer.step()
+            clip_gradients(tools.stage.job.training.optimizer, step.parameters())
+            optimizer.step()
             self.steps += 1
-            forget_moments(self.optimizer, self.step.method.step(self.steps))
+            forget_moments(optimizer, step.method.step(self.steps))
+            tools.after_step()
             losses.append(loss.detach())
             report.iteration(epoch, done + 1, total)
-        distributed.broadcast_from_first(self.step)  # per-rank batch-norm statistics
+        tools.share()
         return _sane_mean(losses, epoch)
 
     def validate(self) -> Metrics | None:
-        """Scores the network on the fold's validation classes, if it has any."""
-        if not len(self.data.validation_rows):
-            return None
-        embeddings = embed_rows(
-            self.step, self.data.pixels, self.data.validation_rows, self.job.training.image
-        )
-        return retrieval_metrics(
-            embeddings.to(self.device),
-            self.data.validation_labels,
-            geometry=self.step.method.geometry,
-            curvature=self.step.method.curvature,
-            whole_list=True,
-            sharded=True,
-        )
+        """Scores the network on the fold's validation images, if it has any."""
+        with self.tools.averaged():
+            return validate(self.tools.step, self.data, self.job.training.image)
 
     def record(self, report: Report, record: EpochRecord) -> None:
         """Keeps an epoch: its record, its checkpoint, and its weights if it is the best."""
         self.history.append(record)
         if distributed.rank() == 0:
             notes = {"history": [past.to_dict() for past in self.history], "steps": self.steps}
-            save_checkpoint(self.folder.last, self.step, self.optimizer, notes)
+            tools = self.tools
+            save_checkpoint(self.folder.last, tools.step, tools.optimizer, notes, tools.average)
             self._keep_best()
             report.epoch(record)
 
@@ -184,7 +169,9 @@ class _Run:
         last = self.history[-1]
         scored = last.validation or not len(self.data.validation_rows)
         if distributed.rank() == 0 and last.epoch and scored and self._best() is last:
-            save_checkpoint(self.folder.best, self.step, None, {"history": [last.to_dict()]})
+            with self.tools.averaged():
+                notes = {"history": [last.to_dict()]}
+                save_checkpoint(self.folder.best, self.tools.step, None, notes)
 
     def why_stop(self) -> str | None:
         """Returns why training is over, or None."""
@@ -193,8 +180,9 @@ class _Run:
             return "epochs"
         scored = [record.epoch for record in self.history[1:] if record.validation]
         if schedule.patience is not None and scored:
-            since_best = scored[::-1].index(self._best().epoch)
-            if since_best >= schedule.patience:
+            last_stage, best = self.job.stages()[-1].epochs, self._best().epoch
+            in_vain = [epoch for epoch in scored if epoch > best and epoch in last_stage]
+            if len(in_vain) >= schedule.patience:
                 return "patience"
         return None
 
@@ -227,6 +215,10 @@ class _Run:
         if self.device.type == "cuda":
             return tensor.pin_memory().to(self.device, non_blocking=True)
         return tensor
+
+
+def _stage_of(job: FoldJob, epoch: int) -> Stage:
+    return next(stage for stage in job.stages() if epoch in stage.epochs)
 
 
 def _wrapped(step: TrainingStep) -> nn.Module:

@@ -94,13 +94,22 @@ def _decay(schedule: ScheduleSpec, epochs: float) -> float:
         case "constant":
             return 1.0
         case "cosine":
-            cosine = 0.5 * (1 + math.cos(math.pi * min(1.0, done / schedule.epochs)))
-            return schedule.final_factor + (1 - schedule.final_factor) * cosine
+            return _cosine(1.0, schedule.final_factor, done / schedule.epochs)
+        case "one_cycle":
+            share, rise = done / schedule.epochs, schedule.cycle_rise
+            if share < rise:
+                return _cosine(schedule.cycle_from, 1.0, share / rise)
+            return _cosine(1.0, schedule.final_factor, (share - rise) / (1 - rise))
         case "step":
             steps = int(done) // schedule.step_epochs
         case "milestones":
             steps = sum(done >= milestone for milestone in schedule.milestones)
     return float(schedule.step_factor**steps)
+
+
+def _cosine(first: float, last: float, share: float) -> float:
+    """The value after a share of the way from one to another, on half a cosine."""
+    return last + (first - last) * 0.5 * (1 + math.cos(math.pi * min(1.0, share)))
 
 
 def set_learning_rates(optimizer: Optimizer, factor: float) -> None:

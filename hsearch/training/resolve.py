@@ -7,11 +7,18 @@ from typing import Any
 
 from hsearch.addresses import is_address, read_address
 from hsearch.data.library import open_data
+from hsearch.data.store import Store
 from hsearch.errors import ConfigError, did_you_mean
 from hsearch.folds import Splits
-from hsearch.methods import check_knobs, check_ranges, knobs_of, load_method
-from hsearch.recipes import load_recipe, recipe_knobs
-from hsearch.results import level_prefix, metric_names
+from hsearch.methods import (
+    available_methods,
+    check_knobs,
+    check_ranges,
+    knobs_of,
+    load_method,
+)
+from hsearch.recipes import DEFAULTS, load_recipe, recipe_knobs
+from hsearch.results import OBJECTIVES, label_metric_names, level_prefix, metric_names
 from hsearch.spec import (
     BatchSpec,
     FoldJob,
@@ -22,24 +29,25 @@ from hsearch.spec import (
     OptimizerSpec,
     ScheduleSpec,
     Spec,
+    TrainingSpec,
 )
 from hsearch.training.optimizer import learning_rates, weight_decays
 from hsearch.words import plural
 from hsearch.yaml_file import Scalar, Value
 
-SECTIONS = ("method", "model", "image", "batch", "optimizer", "schedule")
+SECTIONS = ("method", "model", "image", "batch", "optimizer", "schedule", "stages")
 
 
 def resolve_job(
     *,
     method: str,
     data: str,
-    recipe: str,
     settings: Mapping[str, Value],
+    recipe: str | None = None,
     splits: Splits = "disjoint",
     fold: int = 0,
     seed: int = 0,
-    objective: str = "map_at_r",
+    objective: str | None = None,
 ) -> FoldJob:
     """Returns the job with every value filled in and checked, before anything is trained.
 
@@ -48,27 +56,32 @@ def resolve_job(
     Args:
         method: Name of a method.
         data: Name, path or address of a store.
-        recipe: Name of a recipe.
         settings: Values by dotted key: `method.KNOB` or a setting of the recipe.
+        recipe: Name of a recipe; by default that of the method's task.
         splits: How classes are split.
         fold: From 0.
         seed: Root of all draws.
         objective: The metric that decides which epoch is the best, one of the data's
-            `metric_names`.
+            `metric_names` or of the `label_metric_names`; by default that of the method's task.
     """
     if is_address(data):
         read_address(data)  # no message may repeat one that holds credentials
     _check_names(method, settings)
+    kind = load_method(method)
+    recipe = recipe or DEFAULTS[kind.task]
+    objective = objective or OBJECTIVES[kind.task]
     knobs = {key.removeprefix("method."): v for key, v in settings.items() if _is_knob(key)}
     checked = check_knobs(method, {**recipe_knobs(recipe, method), **knobs})
     check_ranges(method, checked)  # before data are opened, which may render them first
     others = {key: value for key, value in settings.items() if not _is_knob(key)}
-    training = load_recipe(recipe, others, load_method(method).wishes)
+    training = load_recipe(recipe, others, kind.wishes)
     training = training.model_copy(update={"model": _with_absolute_weights(training.model)})
     _check_groups(method, training.optimizer, settings)
-    _check_task(method, data)
+    _check_batches(method, training)
+    _check_stages(method, checked, training)
     store = open_data(data)
-    _check_objective(objective, data, store.hierarchy.num_levels)
+    _check_task(method, store)
+    _check_objective(objective, data, store)
     check_ranges(method, checked, store.hierarchy.num_levels)
     # A path must still be right from another folder; of an address each machine makes its own copy.
     if data != store.name and not is_address(data):
@@ -105,16 +118,50 @@ def _check_groups(method: str, optimizer: OptimizerSpec, settings: Iterable[str]
             )
 
 
-def _check_task(method: str, data: str) -> None:
-    if load_method(method).task != "retrieval":
+def _check_batches(method: str, training: TrainingSpec) -> None:
+    kind, batch = load_method(method), training.batch
+    if kind.task == "multilabel" and batch.sampler != "shuffle":
         raise ConfigError(
-            f"{method} learns from images with several labels each, but '{data}' has one label "
-            "path per image; choose a retrieval method."
+            f"{method} learns from images with several labels each, of which no sampler by classes "
+            f"can draw, but got '{batch.sampler}'; add --set batch.sampler=shuffle."
+        )
+    if not kind.supervised and batch.views is not None and batch.views < 2:
+        raise ConfigError(
+            f"{method} compares views of an image, so `batch.views` must be at least 2, but got "
+            f"{batch.views}."
         )
 
 
-def _check_objective(objective: str, data: str, num_levels: int) -> None:
-    names = metric_names(num_levels)
+def _check_stages(method: str, knobs: Mapping[str, KnobValue], training: TrainingSpec) -> None:
+    """Raises for knobs that a stage cannot have, or that cannot change between stages."""
+    known = knobs_of(load_method(method))
+    for name, stage in training.stages.items():
+        checked = check_knobs(method, {**knobs, **stage.method})
+        fixed = next((k for k in stage.method if known[k].type is not float), None)
+        if fixed:
+            raise ConfigError(
+                f"Only knobs that are fractions can change between stages, but the stage '{name}' "
+                f"sets '{fixed}'; set it for the whole training with method.{fixed}."
+            )
+        check_ranges(method, checked)
+
+
+def _check_task(method: str, store: Store) -> None:
+    several = load_method(method).task == "multilabel"
+    if several == bool(store.tag_names):
+        return
+    learns, has = ("several labels", "one label path"), ("one label path", "several labels")
+    fitting = [n for n in available_methods() if (load_method(n).task == "multilabel") != several]
+    raise ConfigError(
+        f"{method} learns from images with {learns[not several]} each, but those of "
+        f"'{store.name}' have {has[not several]}; choose other data, or one of the methods "
+        f"{', '.join(fitting)}."
+    )
+
+
+def _check_objective(objective: str, data: str, store: Store) -> None:
+    num_levels = store.hierarchy.num_levels
+    names = label_metric_names() if store.tag_names else metric_names(num_levels)
     if objective in names:
         return
     near = difflib.get_close_matches(objective.removeprefix(f"level_{num_levels - 1}/"), names, n=1)
@@ -125,8 +172,9 @@ def _check_objective(objective: str, data: str, num_levels: int) -> None:
             f"`{level_prefix(level, num_levels)}`" for level in range(num_levels - 1)
         )
         coarser = f"; before all but the h_ ones also {before} for a coarser level"
+    have = "several labels each" if store.tag_names else plural(num_levels, "level")
     raise ConfigError(
-        f"Unknown objective '{objective}' for '{data}' with {plural(num_levels, 'level')}; {hint}"
+        f"Unknown objective '{objective}' for '{data}' with {have}; {hint}"
         f"valid names: {', '.join(name for name in names if '/' not in name)}{coarser}."
     )
 
@@ -151,7 +199,7 @@ def with_knobs(job: FoldJob, knobs: Mapping[str, KnobValue], fold: int | None = 
         section, *inner, last = key.split(".")
         place: Any = values["method"] if section == "method" else values["training"]
         for part in ["knobs"] if section == "method" else [section, *inner]:
-            place = place[part]
+            place = place.setdefault(part, {})
         place[last] = value
     if fold is not None:
         values["fold"] = fold
@@ -196,7 +244,7 @@ def _setting_names(method: str) -> list[str]:
         OptimizerSpec,
         ScheduleSpec,
     )
-    named = zip(SECTIONS[1:], sections, strict=True)
+    named = zip(SECTIONS[1:-1], sections, strict=True)
     return knobs + [f"{name}.{field}" for name, kind in named for field in kind.model_fields]
 
 

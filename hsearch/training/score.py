@@ -11,16 +11,16 @@ from torch import Tensor, nn
 
 from hsearch.data.pixels import open_pixels
 from hsearch.data.records import LEVEL_TESTS
-from hsearch.data.splits import store_splits
+from hsearch.data.splits import split_store
 from hsearch.data.store import Store
 from hsearch.errors import ConfigError
-from hsearch.evaluation.scoring import Embedded
+from hsearch.evaluation.scoring import AnyEmbedded, Embedded
 from hsearch.geometry import l2_normalise
 from hsearch.models.embedder import Embedder
 from hsearch.seeds import seed_for
 from hsearch.spec import FoldJob
 from hsearch.training.checkpoint import load_checkpoint
-from hsearch.training.embedding import Network, embed_rows
+from hsearch.training.embedding import LabelNetwork, Network, embed_labels, embed_rows
 from hsearch.training.folder import RunFolder, read_job
 from hsearch.training.setup import build_step, open_job_store, pick_device
 from hsearch.training.step import TrainingStep
@@ -50,7 +50,7 @@ class PartRows:
 
 def embed_runs(
     paths: Sequence[Path], part: Part, progress: Progress | None = None
-) -> list[Embedded]:
+) -> list[AnyEmbedded]:
     """Returns what the best network of each run makes of the same images.
 
     `progress` is told how many images, of how many, a network has embedded.
@@ -96,7 +96,7 @@ def differences(paths: Sequence[Path]) -> list[str]:
     ]
 
 
-def embed_run(path: Path, part: Part, progress: Progress | None = None) -> Embedded:
+def embed_run(path: Path, part: Part, progress: Progress | None = None) -> AnyEmbedded:
     """Returns the images of some classes as the run's best network sees them.
 
     Args:
@@ -108,7 +108,7 @@ def embed_run(path: Path, part: Part, progress: Progress | None = None) -> Embed
     job = read_job(path)
     store = open_job_store(job)
     step = job_network(job, store, RunFolder(path).best)
-    return embed_part(step, job, store, part_rows(job, store, part), progress)
+    return see_part(step, job, store, part_rows(job, store, part), progress)
 
 
 def job_network(job: FoldJob, store: Store, checkpoint: Path | None = None) -> TrainingStep:
@@ -119,7 +119,7 @@ def job_network(job: FoldJob, store: Store, checkpoint: Path | None = None) -> T
         store: The job's data.
         checkpoint: That a run of the job has written.
     """
-    hierarchy = store.hierarchy.restrict(store_splits(store, job.splits).fold(job.fold).train)
+    hierarchy = split_store(store, job.splits).fold(job.fold).hierarchy
     step = build_step(job, hierarchy, pick_device(), restored=checkpoint is not None)
     if checkpoint is not None:
         load_checkpoint(checkpoint, step)
@@ -152,6 +152,21 @@ class _Frozen(nn.Module):
         return l2_normalise(self.embedder(images))
 
 
+def see_part(
+    step: LabelNetwork,
+    job: FoldJob,
+    store: Store,
+    part: PartRows,
+    progress: Progress | None = None,
+) -> AnyEmbedded:
+    """Returns images of a part as a network sees them, with classes or with several labels each."""
+    if not store.tag_names:
+        return embed_part(step, job, store, part, progress)
+    rows, image = part.rows, job.training.image
+    pixels = open_pixels(store, rows, image.resize)
+    return embed_labels(step, pixels, rows, store.tags[rows], store.tag_names, image, progress)
+
+
 def embed_part(
     step: Network,
     job: FoldJob,
@@ -178,16 +193,16 @@ def embed_part(
 
 def part_rows(job: FoldJob, store: Store, part: Part) -> PartRows:
     """Returns the rows of a part of the job's data, and which of them query and are retrieved."""
-    splits = store_splits(store, job.splits)
+    splits = split_store(store, job.splits)
     fold = splits.fold(job.fold)
     if part == "test":
-        rows = store.rows(splits.test)
+        rows = splits.test
         return PartRows(part, rows, store.is_query[rows], store.is_gallery[rows])
-    rows = store.rows(fold.validation if part == "validation" else fold.train)
+    rows = fold.validation if part == "validation" else fold.train
     everywhere = np.ones(len(rows), dtype=np.bool_)
     if part != "seen":
         return PartRows(part, rows, everywhere, everywhere)
-    held_out = store.rows(fold.train, seen=True)
+    held_out = store.rows(fold.classes, seen=True)
     if not len(held_out):
         raise ConfigError(
             f"The data '{store.name}' hold out no image of the classes that are trained on, so "

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from hsearch.data.batches import TrainingBatches
 from hsearch.data.library import data_folder, open_data
 from hsearch.data.pixels import Pixels, open_pixels
-from hsearch.data.splits import store_splits
+from hsearch.data.splits import Labels, StoreSplits, labels_of, split_store
 from hsearch.data.store import Store
 from hsearch.errors import DatasetError
-from hsearch.folds import ClassSplits, Splits
+from hsearch.folds import Splits
 from hsearch.hierarchy import Hierarchy
-from hsearch.methods import Setting, check_knobs, load_method
+from hsearch.methods import Method, Setting, check_knobs, load_method
 from hsearch.models.embedder import Embedder
 from hsearch.seeds import seed_for
 from hsearch.spec import FoldJob
@@ -31,19 +31,21 @@ class FoldData:
 
     Attributes:
         pixels: Of all trainval images, shared by the folds; test images are never opened.
-        hierarchy: Of the fold's training classes, numbered 0..C-1.
+        hierarchy: Of the fold's training classes, numbered 0..C-1, or of all labels.
         train_rows: (N,) rows of the training images.
-        train_labels: (N, L) their labels in `hierarchy`.
+        train_paths: (N, L) their label paths, by which batches are drawn.
+        train_labels: (N, L) their label paths in `hierarchy`, or (N, T) which labels they have.
         validation_rows: (M,) rows of the validation images.
-        validation_labels: (M, L) their labels in the whole data set's numbering.
+        validation_labels: (M, L) their label paths in the whole data set's numbering, or (M, T).
     """
 
     pixels: Pixels
     hierarchy: Hierarchy
     train_rows: IntArray
-    train_labels: IntArray
+    train_paths: IntArray
+    train_labels: Labels
     validation_rows: IntArray
-    validation_labels: IntArray
+    validation_labels: Labels
 
 
 def open_job_store(job: FoldJob) -> Store:
@@ -67,28 +69,25 @@ def load_fold(job: FoldJob) -> FoldData:
         job.data, job.data_digest, job.splits, job.training.image.resize, data_folder()
     )
     fold = splits.fold(job.fold)
-    hierarchy = store.hierarchy.restrict(fold.train)
-    train_rows, validation_rows = store.rows(fold.train), store.rows(fold.validation)
-    position = np.full(store.hierarchy.num_classes, -1)
-    position[fold.train] = np.arange(len(fold.train))
     return FoldData(
         pixels=pixels,
-        hierarchy=hierarchy,
-        train_rows=train_rows,
-        train_labels=hierarchy.paths[position[store.classes[train_rows]]],
-        validation_rows=validation_rows,
-        validation_labels=store.hierarchy.paths[store.classes[validation_rows]],
+        hierarchy=fold.hierarchy,
+        train_rows=fold.train,
+        train_paths=fold.train_paths,
+        train_labels=fold.train_labels,
+        validation_rows=fold.validation,
+        validation_labels=labels_of(store, fold.validation),
     )
 
 
 @lru_cache(maxsize=4)
 def _open_shared(
     data: str, digest: str, splits: Splits, resize: int, _folder: Path
-) -> tuple[Store, ClassSplits, Pixels]:
+) -> tuple[Store, StoreSplits, Pixels]:
     """What all folds and trials of a study share, opened once per process and data folder."""
     store = _open_checked(data, digest)
-    classes = store_splits(store, splits)
-    return store, classes, open_pixels(store, store.rows(classes.trainval), resize)
+    images = split_store(store, splits)
+    return store, images, open_pixels(store, images.trainval, resize)
 
 
 def build_batches(job: FoldJob, data: FoldData, views: int) -> TrainingBatches:
@@ -96,7 +95,7 @@ def build_batches(job: FoldJob, data: FoldData, views: int) -> TrainingBatches:
     return TrainingBatches(
         data.pixels,
         data.train_rows,
-        data.train_labels,
+        data.train_paths,
         torch.from_numpy(data.train_labels),
         job.training.image,
         job.training.batch,
@@ -116,19 +115,25 @@ def build_step(
         device: Where the network goes.
         restored: Whether a checkpoint will replace all weights, so that none need be found.
     """
-    kind = load_method(job.method.name)
     model = job.training.model
     if restored:
         model = model.model_copy(update={"weights": "random"})
-    embedder = Embedder(model, seed=seed_for(job.seed, "model", job.fold), features=kind.features)
+    features = load_method(job.method.name).features
+    embedder = Embedder(model, seed=seed_for(job.seed, "model", job.fold), features=features)
+    return TrainingStep(embedder, build_method(job, hierarchy, embedder)).to(device)
+
+
+def build_method(job: FoldJob, hierarchy: Hierarchy, embedder: Embedder) -> Method:
+    """Returns the job's method for an embedder; its initial weights follow from seed and fold."""
     setting = Setting(
         hierarchy=hierarchy,
         feature_shape=embedder.feature_shape(job.training.image.crop),
-        embedding_dim=model.embedding_dim,
+        embedding_dim=job.training.model.embedding_dim,
         generator=torch.Generator().manual_seed(seed_for(job.seed, "method", job.fold)),
+        views=job.training.batch.views,
     )
-    method = kind(setting, **check_knobs(job.method.name, job.method.knobs))
-    return TrainingStep(embedder, method).to(device)
+    knobs = check_knobs(job.method.name, job.method.knobs)
+    return load_method(job.method.name)(setting, **knobs)
 
 
 def pick_device() -> torch.device:

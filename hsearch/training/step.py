@@ -36,10 +36,14 @@ class TrainingStep(nn.Module):
         return loss
 
     def embed(self, images: Tensor) -> Tensor:
-        """Maps (B, 3, S, S) images to (B, D) embeddings in the method's geometry."""
+        """Maps (B, 3, S, S) images to embeddings in the method's geometry, (B, D) or (B, T, D)."""
         reduced = images.is_cuda and self.training
         with torch.autocast(images.device.type, torch.bfloat16, enabled=reduced):
             features = self.embedder(images)
         if features.dtype == torch.bfloat16:
             features = features.float()
         return self.method.embed(features)
+
+    def scores(self, embeddings: Tensor) -> Tensor:
+        """Maps embeddings to (B, T) logits of labels, if the method is of that task."""
+        return self.method.scores(embeddings)

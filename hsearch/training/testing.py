@@ -6,19 +6,22 @@ from pathlib import Path
 import numpy as np
 
 import hsearch.distributed as distributed
+from hsearch.data.splits import split_store
+from hsearch.evaluation.label_scoring import LabelEmbedded, guess_labels, score_labels
 from hsearch.evaluation.query_table import QUERIES, QueryTable, write_query_tables
-from hsearch.evaluation.scoring import Embedded, ScoreOptions, join, score
+from hsearch.evaluation.scoring import AnyEmbedded, ScoreOptions, join, score
 from hsearch.results import Metrics, Tested
 from hsearch.spec import FoldJob
 from hsearch.training.score import embed_frozen, embed_runs
-from hsearch.training.setup import pick_device
+from hsearch.training.setup import open_job_store, pick_device
 
 
 def score_run(folder: Path, folds: Sequence[int]) -> Tested:
     """Scores the networks of a run on the test classes; every rank calls it and has the result.
 
     What every query scored goes to the file `QUERIES` of the folder, for comparisons query by
-    query; DyML, whose sets have queries of their own, has none.
+    query; DyML, whose sets have queries of their own, has none, nor have images with several
+    labels, whose mean average precision is over labels.
 
     Args:
         folder: Holds the folder `fold-K` of every training of the run.
@@ -34,17 +37,30 @@ def score_run(folder: Path, folds: Sequence[int]) -> Tested:
             kept["concatenated"] = tables[-1]
         write_query_tables(folder / QUERIES, kept)
     distributed.barrier()
-    queries = models[0].queries
-    count = len(models[0].embeddings) if queries is None else int(np.count_nonzero(queries))
-    return Tested(models=metrics, concatenated=concatenated, queries=count)
+    return Tested(models=metrics, concatenated=concatenated, queries=_num_queries(models[0]))
+
+
+def _num_queries(model: AnyEmbedded) -> int:
+    queries = None if isinstance(model, LabelEmbedded) else model.queries
+    return len(model.labels) if queries is None else int(np.count_nonzero(queries))
 
 
 def floor_metrics(job: FoldJob) -> Metrics:
-    """Scores the job's backbone as it comes on the test classes: no training and no head."""
-    return _score(embed_frozen(job, "test"), [])
+    """Scores on the test images what needs no training.
+
+    That is the job's backbone as it comes, without a head; for images with several labels it is to
+    know how frequent labels are among those of the training, and not to look.
+    """
+    store = open_job_store(job)
+    if not store.tag_names:
+        return _score(embed_frozen(job, "test"), [])
+    splits = split_store(store, job.splits)
+    labels = store.tags[splits.test]
+    guess = guess_labels(labels, store.tags[splits.trainval])
+    return score_labels(LabelEmbedded(guess, labels, store.tag_names))
 
 
-def _score(embedded: Embedded, tables: list[QueryTable]) -> Metrics:
+def _score(embedded: AnyEmbedded, tables: list[QueryTable]) -> Metrics:
     """Scores embedded images; what every query scored is added to `tables`."""
     options = ScoreOptions(device=pick_device(), sharded=distributed.world_size() > 1)
     return score(embedded, options, keep=tables.append)
