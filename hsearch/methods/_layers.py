@@ -83,4 +83,4 @@ class AttentionBlock(nn.Module):
 
     def _split(self, x: Tensor) -> Tensor:
         """(..., N, width) to (..., heads, N, width / heads)."""
-        return x.unflatten(-1, (self.heads, -1)).transpose(-2, -3)
+        return x.reshape(*x.shape[:-1], self.heads, -1).transpose(-2, -3)

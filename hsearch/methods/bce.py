@@ -52,8 +52,8 @@ class Loss(Method):
 
     Args:
         gamma: Weight of SupCon on projected images, >= 0, where images are positives that share at
-            least one label; 0 leaves it out. MulCon's paper has no use for it (mAP 80.8 on MS-COCO
-            with and without).
+            least one label; 0 leaves it out. In MulCon's paper it gains nothing (mAP 80.8 on
+            MS-COCO with and without).
         temperature: Of SupCon's softmax over cosines, > 0.
 
     References:

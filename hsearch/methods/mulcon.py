@@ -117,8 +117,8 @@ class LabelNetwork(nn.Module):
 
     def looks(self, features: Tensor) -> Tensor:
         """Returns (B, T, heads, h, w), how labels look at the places of (B, C, h, w)."""
-        weights = self.look.weights(self.queries, self._places(features))
-        return weights.transpose(1, 2).unflatten(-1, features.shape[-2:])
+        weights = self.look.weights(self.queries, self._places(features)).transpose(1, 2)
+        return weights.reshape(*weights.shape[:-1], *features.shape[-2:])
 
     def _places(self, features: Tensor) -> Tensor:
         x = features.flatten(2).transpose(1, 2)
