@@ -27,6 +27,9 @@ __all__ = [
     "load_method",
 ]
 
+# Shapes of features that suit every knob: whatever must share channels out can do so with none.
+_SMALLEST = {"vector": (1,), "pooled": (1,), "map": (0, 1, 1)}
+
 
 def available_methods() -> list[str]:
     """Returns the names of all methods, sorted."""
@@ -53,10 +56,13 @@ def check_knobs(name: str, values: Mapping[str, object]) -> dict[str, KnobValue]
 def check_ranges(name: str, knobs: Mapping[str, KnobValue], num_levels: int = 2) -> None:
     """Raises the method's own ConfigError about knobs out of range, for data of so many levels.
 
-    The method is built for two classes and embeddings of length 1, which takes a millisecond. One
-    with a head of its own over spatial features is not, since that may need the network's shape.
+    The method is built for two classes and the smallest features, which takes a millisecond. What
+    depends on the network's shape is found when the network is there, and nothing is checked of a
+    retrieval method over spatial features, which may need that shape to be built at all.
     """
     method = load_method(name)
-    if method.features == "vector":
-        hierarchy = Hierarchy.from_names([("0",) * num_levels, ("1",) * num_levels])
-        method(Setting(hierarchy, (1,), 1, torch.Generator()), **knobs)
+    if method.features == "map" and method.task == "retrieval":
+        return
+    shape = _SMALLEST[method.features]
+    hierarchy = Hierarchy.from_names([("0",) * num_levels, ("1",) * num_levels])
+    method(Setting(hierarchy, shape, shape[0], torch.Generator()), **knobs)

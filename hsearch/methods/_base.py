@@ -50,7 +50,8 @@ class Method(nn.Module):
             (a ball with the method's `curvature`).
         features: What `embed` receives: `vector`, the output of the recipe's pooling and head;
             `pooled`, that of the pooling alone, or `map`, the backbone's spatial features. For the
-            last two the method owns its head.
+            last two the method owns its head. A `multilabel` one over maps can also be built for 0
+            channels, so that its knobs are checked before there is a network.
         views: Augmented copies of each image in a batch, where the recipe does not say.
         wishes: Settings that the method wants where a recipe leaves them open, by dotted name, such
             as a sampler or changes of colours.
