@@ -152,7 +152,10 @@ class Loss(Method):
     task = "multilabel"
     features = "map"
     views: int = 2
-    wishes: ClassVar[Mapping[str, Any]] = {"batch.sampler": "shuffle"}
+    wishes: ClassVar[Mapping[str, Any]] = {
+        "batch.sampler": "shuffle",
+        "stages": {"classify": {"share": 0.5, "method": {"gamma": 0.0}, "batch": {"views": 1}}},
+    }
     groups: ClassVar[Mapping[str, float]] = {"attention": 10.0, "classifiers": 10.0}
 
     def __init__(
