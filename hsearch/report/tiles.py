@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from numpy.typing import NDArray
 from torch.nn import functional as F
 
@@ -61,8 +62,11 @@ class Sheet:
         self._figure, self._axes = pixel_figure(self._pixels.shape[1], self._pixels.shape[0])
 
     def title(self, words: str) -> None:
-        """Writes above everything."""
-        self._write(MARGIN, 26, words, size=13, weight="bold", color=INK)
+        """Writes above everything, smaller where the words are many."""
+        text = self._write(MARGIN, 26, words, size=13, weight="bold", color=INK)
+        room, width = self._pixels.shape[1] - 2 * MARGIN, text.get_window_extent().width
+        if width > room:
+            text.set_fontsize(13 * room / width)
 
     def heading(self, row: int, headings: int, words: str) -> None:
         """Writes above a row, below the headings that are there already."""
@@ -80,6 +84,10 @@ class Sheet:
     def explain_below(self, row: int, headings: int, colours: Sequence[tuple[str, str]]) -> None:
         """Says what colours of frames mean, in the place of a heading."""
         self.explain(colours, self._top(row, headings) + 14)
+
+    def note(self, x: float, y: float, words: str) -> None:
+        """Writes a few words, from that place on."""
+        self._write(x, y, words, size=9, color=INK)
 
     def put(self, spot: Spot, inside: Pixels, colour: str, caption: Sequence[str]) -> None:
         """Puts an image into a frame, and the lines of its caption below.
@@ -116,8 +124,8 @@ class Sheet:
     def _top(self, row: int, headings: int) -> int:
         return self._grid.place(row, 0, headings)[0]
 
-    def _write(self, x: float, y: float, words: str, **style: Any) -> None:  # noqa: ANN401
-        self._axes.text(x, y, words, va="center", **style)
+    def _write(self, x: float, y: float, words: str, **style: Any) -> Text:  # noqa: ANN401
+        return self._axes.text(x, y, words, va="center", parse_math=False, **style)
 
 
 def thumbnail(image: torch.Tensor, size: int) -> Pixels:
