@@ -5,8 +5,9 @@ import torch
 
 from hsearch.data.decoding import decode
 from hsearch.report.canvas import new_figure, save
-from hsearch.report.gallery import FRAME, NEIGHBORS, TILE, draw_gallery, place_of, thumbnail
+from hsearch.report.gallery import GRID, NEIGHBORS, draw_gallery
 from hsearch.report.retrieval import choose_queries, find_neighbors
+from hsearch.report.tiles import FRAME, thumbnail
 from hsearch.seeds import rng_for
 from tests.report.conftest import pixels_of
 
@@ -31,9 +32,9 @@ def test_frames_have_the_colours_of_what_was_found(looked, tmp_path):
                 same = "near" if own[0] == other[0] else "wrong"
                 kind = "right" if own[-1] == other[-1] else same
                 seen.add(kind)
-                top, left = place_of(row, column, number)
+                top, left = GRID.place(row, column, number)
                 assert tuple(sheet[top + 1, left + 1]) == COLOURS[kind]
-                assert tuple(sheet[top + TILE - 2, left + TILE - 2]) == COLOURS[kind]
+                assert tuple(sheet[top + GRID.tile - 2, left + GRID.tile - 2]) == COLOURS[kind]
                 outside = sheet[top - 2, left - 2]
                 assert outside.min() > 150
             row += 1
@@ -47,9 +48,9 @@ def test_a_tile_shows_the_image_whole_and_sharp(looked, tmp_path):
     classes = look.after.embedded.labels[:, -1]
     chosen = choose_queries(found, classes, 3, rng_for(look.job.seed, "gallery"))
     image = decode(look.store.encoded(int(look.rows[found.queries[chosen["best"][0]]])))
-    top, left = place_of(0, 0, 1)
-    inner = sheet[top + FRAME : top + TILE - FRAME, left + FRAME : left + TILE - FRAME]
-    middles = ((np.arange(16) + 0.5) * (TILE - 2 * FRAME) / 16).astype(int)  # of its 16 pixels
+    top, left = GRID.place(0, 0, 1)
+    inner = sheet[top + FRAME : top + GRID.tile - FRAME, left + FRAME : left + GRID.tile - FRAME]
+    middles = ((np.arange(16) + 0.5) * (GRID.tile - 2 * FRAME) / 16).astype(int)  # of its 16 pixels
     assert np.array_equal(inner[middles][:, middles], image.permute(1, 2, 0).numpy())
 
 
