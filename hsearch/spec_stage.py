@@ -9,6 +9,9 @@ from hsearch.spec_base import KnobValue, Share, Spec
 
 Settings = dict[str, JsonValue]
 
+UNCHANGED = ("schedule.epochs", "image.resize", "image.crop")
+"""Settings that are the same in all stages."""
+
 
 class StageSpec(Spec):
     """A part of a training that comes before its last one.
@@ -35,11 +38,12 @@ class StageSpec(Spec):
 
     @model_validator(mode="after")
     def _leaves_the_whole_alone(self) -> Self:
-        for section, name in (("schedule", "epochs"), ("image", "resize"), ("image", "crop")):
+        for setting in UNCHANGED:
+            section, name = setting.split(".")
             if name in getattr(self, section):
                 raise ValueError(
-                    f"`{section}.{name}` is the same in all stages, but a stage sets it; leave it "
-                    "out (a stage is as long as its `share`)"
+                    f"`{setting}` is the same in all stages, but a stage sets it; leave it out (a "
+                    "stage is as long as its `share`)"
                 )
         return self
 

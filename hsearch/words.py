@@ -14,6 +14,8 @@ _TITLES = {
     "knn_accuracy": "k-NN",
     "linear_accuracy": "linear",
     "nmi": "NMI",
+    "map": "mAP",
+    **{name: name.upper() for name in ("cp", "cr", "cf1", "op", "or", "of1")},
 }
 
 
@@ -30,5 +32,12 @@ def typed(value: object) -> str:
 def metric_title(name: str) -> str:
     """Returns a metric as people write it: `H-AP`, `R@4`, `MAP@R at level_0`."""
     level, _, metric = name.rpartition("/")
-    title = _TITLES.get(metric, metric.replace("recall_at_", "R@"))
+    base, top, number = metric.partition("_top_")
+    title = f"{_TITLES[base]} top-{number}" if top else _TITLES.get(metric, _at(metric))
     return f"{title} at {level}" if level else title
+
+
+def _at(metric: str) -> str:
+    """`recall_at_4` as `R@4`, and `label_precision_at_3` as `label P@3`."""
+    short = metric.replace("label_", "label ")
+    return short.replace("recall_at_", "R@").replace("precision_at_", "P@")

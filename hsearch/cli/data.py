@@ -9,8 +9,9 @@ from hsearch.cli.output import megabytes, print_table
 
 if TYPE_CHECKING:
     from hsearch.data.records import Report
+    from hsearch.data.splits import StoreSplits
     from hsearch.data.store import Store
-    from hsearch.folds import ClassSplits, Splits
+    from hsearch.folds import Splits
 
 
 def _size(ctx: click.Context, param: click.Parameter, value: str) -> int | None:
@@ -257,7 +258,7 @@ def show(name: str, kind: "Splits", sheet: Path | None) -> None:
     if isinstance(splits, str):
         click.echo(f"\nNo folds: {splits}")
     else:
-        print_table(("part", "classes", "images"), store_summary.folds(store, splits), title="")
+        print_table(*store_summary.folds(store, splits), title="")
     path = sheet or (
         Path(f"{store.name}.png") if is_address(name) else store.path.with_suffix(".png")
     )
@@ -265,12 +266,12 @@ def show(name: str, kind: "Splits", sheet: Path | None) -> None:
     click.echo(f"\nContact sheet: {path}")
 
 
-def _splits(store: "Store", kind: "Splits" = "disjoint") -> "ClassSplits | str":
+def _splits(store: "Store", kind: "Splits" = "disjoint") -> "StoreSplits | str":
     """The splits, or the sentence that says why there are none."""
-    from hsearch.data.splits import store_splits
+    from hsearch.data.splits import split_store
     from hsearch.errors import HsearchError
 
     try:
-        return store_splits(store, kind)
+        return split_store(store, kind)
     except HsearchError as error:
         return str(error)

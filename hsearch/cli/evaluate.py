@@ -10,11 +10,14 @@ from click.core import ParameterSource
 from hsearch.words import plural
 
 if TYPE_CHECKING:
-    from hsearch.evaluation.scoring import Embedded, Similarity
+    from collections.abc import Sequence
+
+    from hsearch.evaluation.scoring import AnyEmbedded, Embedded, Similarity
 
 _MIB = 2**20
 _OF_RUNS = ("part",)
 _OF_FILES = ("labels", "similarity", "curvature")
+_OF_RETRIEVAL = ("recall_at", "alpha", "classify", "nmi")
 
 
 def _ranks(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int, ...]:
@@ -143,6 +146,7 @@ def evaluate(
     from hsearch.evaluation.scoring import ScoreOptions
 
     options = ScoreOptions(recall_at, alpha, memory * _MIB, classify, nmi)
+    models: Sequence[AnyEmbedded]
     if embeddings is not None and labels is not None:
         models = [_read_files(embeddings, labels, similarity, curvature)]
         scored: dict[str, object] = {"embeddings": str(embeddings), "labels": str(labels)}
@@ -152,6 +156,7 @@ def evaluate(
 
         with counting("embedding") as progress:
             models = embed_runs(runs, part, progress)
+        _check_metrics(ctx, models[0])
         if others := differences(runs):
             click.echo(
                 f"hsearch: note: these runs differ not only in their fold: {', '.join(others)}",
@@ -179,6 +184,19 @@ def _check_usage(
         given = ctx.get_parameter_source(option.name or "") is not ParameterSource.DEFAULT
         if option.name in foreign and given:
             raise click.UsageError(f"Leave {option.opts[0]} out: {why}.")
+
+
+def _check_metrics(ctx: click.Context, model: "AnyEmbedded") -> None:
+    """Raises if an option is given for which images with several labels have no use."""
+    from hsearch.evaluation.label_scoring import LabelEmbedded
+
+    for option in ctx.command.params:
+        given = ctx.get_parameter_source(option.name or "") is not ParameterSource.DEFAULT
+        if isinstance(model, LabelEmbedded) and option.name in _OF_RETRIEVAL and given:
+            raise click.UsageError(
+                f"Leave {option.opts[0]} out: it is about retrieval by classes, but these images "
+                "have several labels each."
+            )
 
 
 def _check_curvature(similarity: "Similarity", curvature: float | None) -> None:

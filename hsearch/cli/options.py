@@ -20,8 +20,7 @@ def training_options(command: _Command) -> _Command:
     options = [
         click.option(
             "--data",
-            default="glyphs",
-            show_default=True,
+            show_default="glyphs; scenes for methods of several labels",
             help="Prepared name, .arrow file, or its address (s3:, gs: or file:).",
         ),
         click.option(
@@ -33,8 +32,7 @@ def training_options(command: _Command) -> _Command:
         ),
         click.option(
             "--recipe",
-            default="small",
-            show_default=True,
+            show_default="small; small-labels for several labels",
             help="Named training settings: small, mlrc, or one that `hsearch methods NAME` lists.",
         ),
         click.option(
@@ -58,10 +56,9 @@ def training_options(command: _Command) -> _Command:
         ),
         click.option(
             "--objective",
-            default="map_at_r",
-            show_default=True,
+            show_default="map_at_r; map for several labels",
             metavar="METRIC",
-            help="What decides the best epoch and trial on the validation classes, such as h_ap "
+            help="What decides the best epoch and trial on the validation images, such as h_ap "
             "or level_0/map_at_r. For h_violations, where less is better, it is "
             "1 - h_violations.",
         ),

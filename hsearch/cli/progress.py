@@ -106,8 +106,9 @@ def _line(record: EpochRecord, job: FoldJob) -> str:
     parts = [f"epoch {record.epoch:>{len(str(epochs))}}/{epochs}"]
     parts.append("untrained    " if record.loss is None else f"loss {record.loss:8.4f}")
     if record.validation is not None:
-        shown = dict.fromkeys((job.objective, "precision_at_1"))
-        parts += [f"{score_title(m)} {score_of(record.validation, m):.4f}" for m in shown]
+        shown = dict.fromkeys((job.objective, "precision_at_1", "cf1"))
+        found = [name for name in shown if name in record.validation]
+        parts += [f"{score_title(m)} {score_of(record.validation, m):.4f}" for m in found]
     parts.append(f"{record.seconds:5.1f} s")
     if record.images_per_second is not None:
         parts.append(f"{record.images_per_second:6.0f} images/s")

@@ -1,18 +1,27 @@
 """What an evaluation found: tables for people, JSON for programs."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from hsearch.cli.counting import counting
+from hsearch.cli.label_report import label_facts, label_words, print_label_table
 from hsearch.cli.output import print_table
 from hsearch.errors import ConfigError
+from hsearch.evaluation.label_scoring import LabelEmbedded
 from hsearch.evaluation.protocols import Spread, separated
 from hsearch.evaluation.scores import check_points
-from hsearch.evaluation.scoring import Embedded, ScoreOptions, join, protocol_of, score
+from hsearch.evaluation.scoring import (
+    AnyEmbedded,
+    Embedded,
+    ScoreOptions,
+    join,
+    protocol_of,
+    score,
+)
 from hsearch.files import write_whole
 from hsearch.results import ALL_LEVEL_METRICS, Metrics, level_prefix
 from hsearch.words import metric_title, plural
@@ -20,7 +29,7 @@ from hsearch.words import metric_title, plural
 
 def report(
     scored: dict[str, object],
-    models: list[Embedded],
+    models: Sequence[AnyEmbedded],
     options: ScoreOptions,
     as_json: bool,
     out: Path | None,
@@ -35,9 +44,11 @@ def report(
         out: Where to write the JSON as well.
     """
     for model in models:
-        check_points(model.embeddings, model.geometry, model.curvature)
+        if isinstance(model, Embedded):
+            check_points(model.embeddings, model.geometry, model.curvature)
+    first = models[0]
     if not as_json:
-        click.echo(f"{_title(scored)}\n{_protocol_words(models[0])}")
+        click.echo(f"{_title(scored, first)}\n{_protocol_words(first)}")
     with counting("scoring") as progress:
         each = [score(model, options, progress) for model in models]
         joined = score(join(models), options, progress) if len(models) > 1 else None
@@ -47,7 +58,9 @@ def report(
     if as_json:
         click.echo(page)
     else:
-        _print_tables(each, joined, _columns(models[0]))
+        _print_tables(each, joined, _columns(first))
+        if isinstance(first, LabelEmbedded):
+            print_label_table(models)
     if out is not None:
         _write(out, page)
         click.echo(f"hsearch: note: the scores are in {out}", err=True)
@@ -61,11 +74,16 @@ def _write(path: Path, page: str) -> None:
 
 
 def _facts(
-    scored: dict[str, object], models: list[Embedded], options: ScoreOptions
+    scored: dict[str, object], models: Sequence[AnyEmbedded], options: ScoreOptions
 ) -> dict[str, object]:
     first = models[0]
+    if isinstance(first, LabelEmbedded):
+        return {
+            "scored": scored | {"images": len(first.labels), "labels": len(first.label_names)},
+            "per_label": label_facts(models),
+        }
     images, dimensions = first.embeddings.shape
-    curvatures = [model.curvature or None for model in models]
+    curvatures = [m.curvature or None for m in models if isinstance(m, Embedded)]
     return {
         "scored": scored | {"images": images, "dimensions": dimensions},
         "protocol": asdict(protocol_of(first)),
@@ -88,15 +106,18 @@ def _numbers(each: list[Metrics], joined: Metrics | None) -> dict[str, object]:
     return {"separated": spreads, "concatenated": joined, "runs": each}
 
 
-def _title(scored: dict[str, object]) -> str:
+def _title(scored: dict[str, object], model: AnyEmbedded) -> str:
     if "embeddings" in scored:
         return str(scored["embeddings"])
     runs = scored["runs"]
     assert isinstance(runs, list)
-    return f"{', '.join(facts['run'] for facts in runs)}, best epoch, {scored['on']} classes"
+    what = "images" if isinstance(model, LabelEmbedded) else "classes"
+    return f"{', '.join(facts['run'] for facts in runs)}, best epoch, {scored['on']} {what}"
 
 
-def _protocol_words(model: Embedded) -> str:
+def _protocol_words(model: AnyEmbedded) -> str:
+    if isinstance(model, LabelEmbedded):
+        return label_words(model)
     protocol = protocol_of(model)
     words = f"{plural(len(model.embeddings), 'image')}, {model.similarity}, {protocol.kind}"
     if model.test_sets:
@@ -158,8 +179,10 @@ def _row(name: str, separated: Mapping[str, Spread], concatenated: Metrics) -> l
     ]
 
 
-def _columns(model: Embedded) -> dict[str, str]:
+def _columns(model: AnyEmbedded) -> dict[str, str]:
     """What the metrics of each level, or each test set, begin with -> its name, coarsest first."""
+    if isinstance(model, LabelEmbedded):
+        return {"": "all labels"}
     if model.test_sets:
         return {f"{name}/": name for name in model.test_sets} | {"": "mean"}
     levels = enumerate(model.level_names)

@@ -5,8 +5,9 @@ from numpy.typing import NDArray
 
 from hsearch.cli.output import megabytes
 from hsearch.data.library import MEMORY_SHARE
+from hsearch.data.splits import StoreSplits
 from hsearch.data.store import Store
-from hsearch.folds import ClassSplits
+from hsearch.folds import NUM_FOLDS
 
 _EXAMPLES = 3
 _TAGS = 5
@@ -52,12 +53,20 @@ def facts(store: Store) -> list[tuple[str, str]]:
     ]
 
 
-def folds(store: Store, splits: ClassSplits) -> list[tuple[str, str, str]]:
-    """Returns the number of classes and images of every part."""
+def folds(store: Store, splits: StoreSplits) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Returns columns and rows: how many classes, or labels, and images every part has."""
     parts = [("trainval", splits.trainval), ("test", splits.test)]
-    for number, fold in enumerate(splits.folds):
+    for number in range(NUM_FOLDS):
+        fold = splits.fold(number)
         parts += [(f"fold {number} train", fold.train), (f"fold {number} val", fold.validation)]
-    return [(part, str(len(ids)), str(len(store.rows(ids)))) for part, ids in parts]
+    rows = [(part, str(_num_labels(store, ids)), str(len(ids))) for part, ids in parts]
+    return ("part", "tags" if store.tag_names else "classes", "images"), list(rows)
+
+
+def _num_labels(store: Store, rows: NDArray[np.int64]) -> int:
+    if store.tag_names:
+        return int(store.tags[rows].any(axis=0).sum())
+    return len(np.unique(store.classes[rows]))
 
 
 def _labels(store: Store) -> list[tuple[str, str]]:

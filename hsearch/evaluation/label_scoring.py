@@ -39,9 +39,14 @@ class LabelEmbedded:
     embeddings: Floats | None = None
 
     @property
+    def labels_of_first(self) -> NDArray[np.bool_]:
+        """(K, T) the labels of the images whose embeddings are kept."""
+        return self.labels[:FIRST_IMAGES]
+
+    @property
     def pairs(self) -> tuple[IntArray, IntArray]:
         """(M,) images and (M,) their labels, to which the embeddings belong."""
-        images, labels = np.nonzero(self.labels[:FIRST_IMAGES])
+        images, labels = np.nonzero(self.labels_of_first)
         return images, labels
 
     def per_label(self, memory_budget: int = MEMORY_BUDGET) -> LabelScores:

@@ -48,12 +48,12 @@ def draw_label_gallery(look: LabelLook) -> Figure:
     """
     embedded = look.after
     pairs, rng = Pairs.of(embedded), rng_for(look.job.seed, "label gallery")
-    found = find_pairs(pairs, embedded.labels, NEIGHBORS, rng)
+    found = find_pairs(pairs, embedded.labels_of_first, NEIGHBORS, rng)
     chosen = choose_queries(found, pairs.labels[found.queries], 2, rng)
     groups = {kind: queries for kind, queries in chosen.items() if len(queries)}
     by_two = [
         find_by_two(pairs, image, labels, NEIGHBORS)
-        for image, labels in choose_two_labels(embedded.labels, rng)
+        for image, labels in choose_two_labels(embedded.labels_of_first, rng)
     ]
     count = sum(map(len, groups.values()))
     headings = len(groups) + (_HEADINGS_OF_TWO if by_two else 0)

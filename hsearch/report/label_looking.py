@@ -1,14 +1,26 @@
 """A trained run on multi-label data as pictures need it."""
 
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from hsearch.data.batches import evaluation_batches
+from hsearch.data.pixels import open_pixels
+from hsearch.data.progress import Progress, silent
 from hsearch.data.store import Store
+from hsearch.data.transforms import normalise
 from hsearch.evaluation.label_scoring import LabelEmbedded
+from hsearch.report.looking import LookPart, shown_rows
+from hsearch.seeds import rng_for
 from hsearch.spec import FoldJob
+from hsearch.training.folder import RunFolder
+from hsearch.training.score import job_network, see_labels
+from hsearch.training.step import TrainingStep
 
 SHOWN_LABELS = 5
 """How many labels of an image have their attention drawn."""
@@ -72,6 +84,51 @@ class LabelLook:
     def short_id(self, image: int) -> str:
         """Returns the last part of an image's id."""
         return self.store.ids[int(self.rows[image])].rpartition("/")[2]
+
+
+def look_at_labels(run: Path, part: LookPart, progress: Progress = silent) -> LabelLook:
+    """Shows the images of a run to its network twice: as before training, and by its best epoch.
+
+    Arguments and errors are those of `look_at`.
+    """
+    job, store, shown = shown_rows(run, part)
+    untrained = job_network(job, store)
+    before = see_labels(untrained, job, store, shown, partial(progress, "embedding, untrained"))
+    step = job_network(job, store, RunFolder(run).best)
+    after = see_labels(step, job, store, shown, partial(progress, "embedding, trained"))
+    vectors = step.method.label_vectors()
+    chosen = choose_images(after.labels, after.scores, rng_for(job.seed, "attention"))
+    return LabelLook(
+        job=job,
+        store=store,
+        part=part,
+        rows=shown.rows,
+        before=before,
+        after=after,
+        label_vectors=None if vectors is None else vectors.float().cpu().numpy(),
+        attended=_attended(step, job, store, shown.rows, chosen),
+    )
+
+
+@torch.inference_mode()
+def _attended(
+    step: TrainingStep, job: FoldJob, store: Store, rows: IntArray, chosen: IntArray
+) -> tuple[AttendedImage, ...]:
+    """Where a network looks in some images; nothing for a method that does not say."""
+    if not len(chosen):
+        return ()
+    image = job.training.image
+    pixels = open_pixels(store, rows[chosen], image.resize)
+    (seen,) = evaluation_batches(pixels, rows[chosen], image, batch_size=len(chosen))
+    device = next(step.parameters()).device
+    features = step.eval().embedder(normalise(seen.to(device), image))
+    weights = step.method.attention(features.float())
+    if weights is None:
+        return ()
+    return tuple(
+        AttendedImage(int(position), seen[i].numpy(), weights[i].float().cpu().numpy())
+        for i, position in enumerate(chosen)
+    )
 
 
 def shown_labels(has: BoolArray, scores: NDArray[Any]) -> IntArray:

@@ -1,7 +1,7 @@
 """What an image's embeddings of its labels find in other images.
 
-All similarities are cosines. A pair is an image and a label that it has; pairs are numbered in the
-order of `np.nonzero(labels)`, as the embeddings are.
+All similarities are cosines. A pair is an image and a label that it has; pairs are numbered as in
+`LabelEmbedded.pairs`, which are of the first images alone.
 """
 
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class Pairs:
     def of(cls, embedded: LabelEmbedded) -> "Pairs":
         """Returns the pairs of a method with an embedding per label."""
         assert embedded.embeddings is not None
-        images, labels = np.nonzero(embedded.labels)
+        images, labels = embedded.pairs
         norms = np.linalg.norm(embedded.embeddings, axis=1, keepdims=True)
         safe = np.where(norms > 0, norms, 1)
         return cls(images, labels, (embedded.embeddings / safe).astype(np.float32, copy=False))

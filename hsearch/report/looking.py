@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hsearch.data.progress import Progress, silent
 from hsearch.data.records import LEVEL_TESTS
-from hsearch.data.splits import store_splits
+from hsearch.data.splits import split_store
 from hsearch.data.store import Store
 from hsearch.errors import ConfigError
 from hsearch.evaluation.scoring import Embedded
@@ -79,6 +79,19 @@ def look_at(run: Path, part: LookPart, progress: Progress = silent) -> Look:
     Raises:
         ConfigError: There are no such images, or they are tested level by level.
     """
+    job, store, shown = shown_rows(run, part)
+    fold = split_store(store, job.splits).fold(job.fold)
+    before = _see(job, store, None, shown, partial(progress, "embedding, untrained"))
+    after = _see(job, store, RunFolder(run).best, shown, partial(progress, "embedding, trained"))
+    return Look(job, store, part, shown.rows, fold.classes, before, after)
+
+
+def shown_rows(run: Path, part: LookPart) -> tuple[FoldJob, Store, PartRows]:
+    """Returns the job of a run, its data, and the rows of the images that are shown.
+
+    Raises:
+        ConfigError: There are no such images, or they are tested level by level.
+    """
     job = read_job(run)
     store = open_job_store(job)
     shown = part_rows(job, store, part)
@@ -92,10 +105,7 @@ def look_at(run: Path, part: LookPart, progress: Progress = silent) -> Look:
             f"The data '{store.name}' have a test set of their own for every level, which these "
             "pictures cannot show; look with `--on validation`."
         )
-    fold = store_splits(store, job.splits).fold(job.fold)
-    before = _see(job, store, None, shown, partial(progress, "embedding, untrained"))
-    after = _see(job, store, RunFolder(run).best, shown, partial(progress, "embedding, trained"))
-    return Look(job, store, part, shown.rows, np.asarray(fold.train), before, after)
+    return job, store, shown
 
 
 def _see(

@@ -8,17 +8,23 @@ from hsearch.evaluation.scoring import ScoreOptions, score
 from hsearch.report.canvas import save
 from hsearch.report.confusion import draw_confusion
 from hsearch.report.gallery import draw_gallery
+from hsearch.report.label_looking import look_at_labels
+from hsearch.report.label_pictures import write_label_pictures
 from hsearch.report.levels import draw_levels
 from hsearch.report.looking import Look, LookPart, look_at
 from hsearch.report.maps import choose_images, draw_map, map_network
 from hsearch.report.tree import draw_tree, has_tree
 from hsearch.report.violations import draw_violations
+from hsearch.training.folder import read_job
+from hsearch.training.setup import open_job_store
 
 
 def write_model_pictures(
     run: Path, folder: Path, part: LookPart = "validation", progress: Progress = silent
 ) -> list[Path]:
     """Writes gallery, metrics, violations, confusion and a map per level as PNG files.
+
+    Of images with several labels it writes what `write_label_pictures` does.
 
     Args:
         run: A folder that `hsearch train` or a search has written.
@@ -30,6 +36,8 @@ def write_model_pictures(
         The files that were written. Data with one level have no violations and no confusion, and
         only a method that learns who is above whom has a tree.
     """
+    if open_job_store(read_job(run)).tag_names:
+        return write_label_pictures(look_at_labels(run, part, progress), folder, progress)
     look = look_at(run, part, progress)
     progress("scoring", 0, 2)
     before = score(look.before.embedded, ScoreOptions())

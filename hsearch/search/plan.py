@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hsearch.data.library import open_data
-from hsearch.data.splits import store_splits
+from hsearch.data.splits import split_store
 from hsearch.errors import ConfigError
-from hsearch.folds import Splits
+from hsearch.folds import NUM_FOLDS, Splits
 from hsearch.search.domain import Choices, KnobRange, StartPoint, condition_words
 from hsearch.search.proposal import value_in
 from hsearch.search.record import Sampler, StudySpec
@@ -63,12 +63,12 @@ def check_share(size: int, workers: int) -> None:
 def plan_study(
     *,
     method: str,
-    data: str,
-    recipe: str,
     settings: Mapping[str, Value],
+    data: str | None = None,
+    recipe: str | None = None,
     splits: Splits = "disjoint",
     seed: int = 0,
-    objective: str = "map_at_r",
+    objective: str | None = None,
     sampler: Sampler = "tpe",
     race: bool = True,
     space_file: Path | None = None,
@@ -77,12 +77,13 @@ def plan_study(
 
     Args:
         method: Name of a method.
-        data: Name or path of a store.
-        recipe: Name of a recipe.
         settings: Values by dotted key; a knob that stands here is not searched.
+        data: Name or path of a store; by default the embedded one of the method's task.
+        recipe: Name of a recipe; by default that of the method's task.
         splits: How classes are split.
         seed: Root of all draws, of every job and of the sampler.
-        objective: The metric that decides the best epoch of a fold and the best trial.
+        objective: The metric that decides the best epoch of a fold and the best trial; by default
+            that of the method's task.
         sampler: Who proposes knobs.
         race: Whether trials that are clearly behind end early.
         space_file: The user's own space instead of the method's.
@@ -107,15 +108,26 @@ def plan_study(
 
 
 def _left_to_search(space: SearchSpace, job: FoldJob, settings: Iterable[str]) -> SearchSpace:
-    """The space for the job's data: without knobs that are set, or do nothing on so few levels."""
+    """The space for the job's data: without knobs that are set, or do nothing in this training."""
     store = open_data(job.data)
-    classes = min(len(fold.train) for fold in store_splits(store, job.splits).folds)
+    splits = split_store(store, job.splits)
+    classes = min(len(splits.fold(number).classes) for number in range(NUM_FOLDS))
     known = {f"method.{name}": value for name, value in job.method.knobs.items()}
     space = replace(space.for_classes(classes), published=known)
-    idle = [knob.name for knob in space.knobs if knob.min_levels > store.hierarchy.num_levels]
+    idle = [
+        knob.name
+        for knob in space.knobs
+        if knob.min_levels > store.hierarchy.num_levels or not _has_stage(job, knob.name)
+    ]
     searchable = searchable_settings(job.method.name)
     fixed = [key for key in (*idle, *settings) if key in searchable]
     return without(space, {key: value_in(job, key) for key in fixed})
+
+
+def _has_stage(job: FoldJob, knob: str) -> bool:
+    """Whether the stage that a knob belongs to is there; true for those of no stage."""
+    section, name, *_ = knob.split(".")
+    return section != "stages" or name in job.training.stages
 
 
 def without(space: SearchSpace, fixed: Mapping[str, KnobValue | None]) -> SearchSpace:

@@ -155,12 +155,23 @@ def first_proposals(
 def value_in(job: FoldJob, name: str) -> KnobValue | None:
     """Returns what a job uses for a setting of that dotted name; null where it uses nothing."""
     section, *inner = name.split(".")
+    if section == "stages":
+        return _value_in_stage(job, *inner)
     if section == "method":
         return job.method.knobs[inner[0]]
     if inner[0] == "lr" and section == "optimizer":
         return learning_rates(job.training.optimizer, load_method(job.method.name))[inner[1]]
     value: KnobValue | None = getattr(getattr(job.training, section), inner[0])
     return value
+
+
+def _value_in_stage(job: FoldJob, stage: str, *setting: str) -> KnobValue | None:
+    names = list(job.training.stages)
+    if stage not in names:
+        return None
+    if setting == ("share",):
+        return job.training.stages[stage].share
+    return value_in(job.stages()[names.index(stage)].job, ".".join(setting))
 
 
 def _values_of_conditions(job: FoldJob, space: SearchSpace) -> dict[str, KnobValue]:

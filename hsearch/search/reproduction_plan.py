@@ -5,14 +5,15 @@ from collections.abc import Mapping
 from hsearch.data.library import open_data
 from hsearch.errors import ConfigError
 from hsearch.folds import ALL_CLASSES
+from hsearch.methods import load_method
 from hsearch.search.record import StudyRecord, TrialRecord
 from hsearch.search.reproduced import Protocol, ReproductionSpec
 from hsearch.training.resolve import resolve_job
 from hsearch.words import plural
 from hsearch.yaml_file import Value
 
-CLASSIC_RECIPE = "hpl/classic"
-"""ResNet-50 with average and max pooling, 512-d, AdamW 1e-4, 30 epochs."""
+CLASSIC_RECIPES = {"retrieval": "hpl/classic", "multilabel": "mulcon/coco"}
+"""By task. ResNet-50 with average and max pooling, 512-d, AdamW 1e-4, 30 epochs; or ResNet-101."""
 
 
 def plan_reproduction(
@@ -37,7 +38,7 @@ def plan_reproduction(
         protocol: Which of the two.
         seed: Of the first run; the others have the next ones.
         runs: How many.
-        recipe: Of `classic` alone; by default `CLASSIC_RECIPE`.
+        recipe: Of `classic` alone; by default that of `CLASSIC_RECIPES`.
         settings: Of `classic` alone, by dotted key; they go before the trial's knobs.
     """
     _check(study, trial, seed, runs)
@@ -54,7 +55,7 @@ def plan_reproduction(
         job = resolve_job(
             method=job.method.name,
             data=job.data,
-            recipe=recipe or CLASSIC_RECIPE,
+            recipe=recipe or CLASSIC_RECIPES[load_method(job.method.name).task],
             settings={**knobs, **trial.knobs, **(settings or {})},
             splits=job.splits,
             fold=ALL_CLASSES,

@@ -2,8 +2,8 @@
 
 import json
 import types
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
@@ -12,6 +12,8 @@ from pydantic.fields import FieldInfo
 from hsearch.errors import ConfigError, did_you_mean
 from hsearch.methods import Knob, knobs_of, load_method
 from hsearch.spec import KnobValue, TrainingSpec
+from hsearch.spec_base import Share
+from hsearch.spec_stage import UNCHANGED
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,25 @@ def searchable_settings(method: str) -> dict[str, SearchableSetting]:
         if isinstance(spec, type) and issubclass(spec, BaseModel):
             for name, field in spec.model_fields.items():
                 found |= _of_field(f"{section}.{name}", field, groups)
+    return found | _of_stages(loss.wishes.get("stages", {}), found)
+
+
+def _of_stages(
+    stages: Iterable[str], settings: Mapping[str, SearchableSetting]
+) -> dict[str, SearchableSetting]:
+    """What can be searched of the stages that a method asks for: their share, and all but models.
+
+    Of the method's knobs only fractions can change between stages.
+    """
+    found = {}
+    for stage in stages:
+        share = f"stages.{stage}.share"
+        found[share] = SearchableSetting(float, None, _checker(share, Share))
+        for name, setting in settings.items():
+            section = name.split(".")[0]
+            changes = section != "model" and name not in UNCHANGED
+            if changes and (section != "method" or setting.type is float):
+                found[f"stages.{stage}.{name}"] = replace(setting, published=None)
     return found
 
 

@@ -37,12 +37,15 @@ from hsearch.yaml_file import Scalar, Value
 
 SECTIONS = ("method", "model", "image", "batch", "optimizer", "schedule", "stages")
 
+DATA = {"retrieval": "glyphs", "multilabel": "scenes"}
+"""By task, the data where nobody names any."""
+
 
 def resolve_job(
     *,
     method: str,
-    data: str,
     settings: Mapping[str, Value],
+    data: str | None = None,
     recipe: str | None = None,
     splits: Splits = "disjoint",
     fold: int = 0,
@@ -55,8 +58,8 @@ def resolve_job(
 
     Args:
         method: Name of a method.
-        data: Name, path or address of a store.
         settings: Values by dotted key: `method.KNOB` or a setting of the recipe.
+        data: Name, path or address of a store; by default the embedded one of the method's task.
         recipe: Name of a recipe; by default that of the method's task.
         splits: How classes are split.
         fold: From 0.
@@ -64,10 +67,11 @@ def resolve_job(
         objective: The metric that decides which epoch is the best, one of the data's
             `metric_names` or of the `label_metric_names`; by default that of the method's task.
     """
-    if is_address(data):
+    if data is not None and is_address(data):
         read_address(data)  # no message may repeat one that holds credentials
     _check_names(method, settings)
     kind = load_method(method)
+    data = data or DATA[kind.task]
     recipe = recipe or DEFAULTS[kind.task]
     objective = objective or OBJECTIVES[kind.task]
     knobs = {key.removeprefix("method."): v for key, v in settings.items() if _is_knob(key)}

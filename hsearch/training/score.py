@@ -14,6 +14,7 @@ from hsearch.data.records import LEVEL_TESTS
 from hsearch.data.splits import split_store
 from hsearch.data.store import Store
 from hsearch.errors import ConfigError
+from hsearch.evaluation.label_scoring import LabelEmbedded
 from hsearch.evaluation.scoring import AnyEmbedded, Embedded
 from hsearch.geometry import l2_normalise
 from hsearch.models.embedder import Embedder
@@ -108,7 +109,8 @@ def embed_run(path: Path, part: Part, progress: Progress | None = None) -> AnyEm
     job = read_job(path)
     store = open_job_store(job)
     step = job_network(job, store, RunFolder(path).best)
-    return see_part(step, job, store, part_rows(job, store, part), progress)
+    see = see_labels if store.tag_names else embed_part
+    return see(step, job, store, part_rows(job, store, part), progress)
 
 
 def job_network(job: FoldJob, store: Store, checkpoint: Path | None = None) -> TrainingStep:
@@ -152,16 +154,14 @@ class _Frozen(nn.Module):
         return l2_normalise(self.embedder(images))
 
 
-def see_part(
+def see_labels(
     step: LabelNetwork,
     job: FoldJob,
     store: Store,
     part: PartRows,
     progress: Progress | None = None,
-) -> AnyEmbedded:
-    """Returns images of a part as a network sees them, with classes or with several labels each."""
-    if not store.tag_names:
-        return embed_part(step, job, store, part, progress)
+) -> LabelEmbedded:
+    """Returns images with several labels each as a network sees them; as `embed_part` else."""
     rows, image = part.rows, job.training.image
     pixels = open_pixels(store, rows, image.resize)
     return embed_labels(step, pixels, rows, store.tags[rows], store.tag_names, image, progress)
