@@ -15,13 +15,15 @@ class ImageSpec(Spec):
     """How stored images become network input.
 
     Training: resize the short side, random crop, flip, colours, cutout, RandAugment.
-    Evaluation: resize the short side, centre crop.
+    Evaluation: resize the short side, centre crop; or squeeze the whole image.
 
     Attributes:
         resize: Short side in pixels before cropping.
         crop: Side of the square network input.
         cropping: `resized` (RandomResizedCrop of `scale` and `ratio`) or `squeezed` (the image is
             squeezed to a square of side `resize`, from which a square of side `crop` is cut).
+        evaluated: Which part of an image is evaluated: its `centre`, or all of it, `squeezed` to a
+            square of side `crop`, as is usual where labels may be anywhere.
         scale: Range of the cropped share of the area.
         ratio: Range of the crop's aspect ratio.
         flip: Probability of a horizontal flip.
@@ -39,11 +41,12 @@ class ImageSpec(Spec):
         channels: Order of the channels that the network wants.
     """
 
-    later: ClassVar[tuple[str, ...]] = ("cutout", "randaugment")
+    later: ClassVar[tuple[str, ...]] = ("evaluated", "cutout", "randaugment")
 
     resize: Count = 256
     crop: Count = 224
     cropping: Literal["resized", "squeezed"] = "resized"
+    evaluated: Literal["centre", "squeezed"] = "centre"
     scale: tuple[Positive, Positive] = (0.08, 1.0)
     ratio: tuple[Positive, Positive] = (3 / 4, 4 / 3)
     flip: Probability = 0.5

@@ -17,6 +17,7 @@ from PIL import Image
 from hsearch.data.records import Record
 from hsearch.data.store import Store
 from hsearch.data.store_writer import write_store
+from hsearch.methods import load_method
 from hsearch.spec import FoldJob
 from hsearch.training.resolve import resolve_job
 
@@ -72,16 +73,40 @@ def toy_records() -> Iterator[Record]:
             yield Record(f"{number:02d}-{image}", file.getvalue(), labels, order=number)
 
 
+@pytest.fixture(scope="session")
+def label_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """Noisy images of 16 px with 6 labels, 120 for training and 40 for the test."""
+    path = tmp_path_factory.mktemp("toy") / "labels.arrow"
+    write_store(path, "labels", label_records(), provenance={"made": "by the tests"})
+    return Store.open(path)
+
+
+def label_records() -> Iterator[Record]:
+    """A label is a bright square of one colour in one half of the image; images have 0 to 6."""
+    rng = np.random.default_rng(1)
+    for number in range(160):
+        pixels = rng.normal(90, 30, (16, 16, 3))
+        there = rng.random(6) < 0.4
+        for label in np.flatnonzero(there):
+            top, left = rng.integers(0, 12), rng.integers(0, 4) + 8 * (label // 3)
+            pixels[top : top + 4, left : left + 4, label % 3] += 110
+        file = io.BytesIO()
+        Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(file, "PNG")
+        tags = tuple(f"label-{label}" for label in np.flatnonzero(there))
+        split = "train" if number < 120 else "test"
+        yield Record(f"{number:03d}", file.getvalue(), (), split=split, tags=tags)
+
+
 @pytest.fixture
-def toy_job(toy_store: Store) -> Callable[..., FoldJob]:
-    """Makes jobs on the toy data that train in a second."""
+def toy_job(toy_store: Store, label_store: Store) -> Callable[..., FoldJob]:
+    """Makes jobs on the toy data of a method's task that train in a second."""
 
     def make(method: str = "hpl", *, fold: int = 0, seed: int = 0, **settings: object) -> FoldJob:
         given = {**TINY, **{key.replace("__", "."): value for key, value in settings.items()}}
+        several = load_method(method).task == "multilabel"
         return resolve_job(
             method=method,
-            data=str(toy_store.path),
-            recipe="small",
+            data=str((label_store if several else toy_store).path),
             settings=given,  # type: ignore[arg-type]
             fold=fold,
             seed=seed,

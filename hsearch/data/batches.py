@@ -17,7 +17,7 @@ from hsearch.data.cutout import cut_out, draw_holes
 from hsearch.data.pixels import Pixels
 from hsearch.data.randaugment import draw_operations, operate
 from hsearch.data.samplers import check_batches, draw_epoch
-from hsearch.data.transforms import draw_crops, eval_image, train_image
+from hsearch.data.transforms import draw_crops, eval_image, resize, train_image
 from hsearch.distributed import rank, world_size
 from hsearch.errors import ConfigError
 from hsearch.seeds import rng_for
@@ -135,9 +135,11 @@ class Epoch:
 def evaluation_batches(
     pixels: Pixels, rows: IntArray, image: ImageSpec, batch_size: int = 64
 ) -> Iterator[Tensor]:
-    """Yields (b, 3, S, S) uint8 batches of the rows in order, centre-cropped."""
+    """Yields (b, 3, S, S) uint8 batches of the rows in order, as they are evaluated."""
 
     def one(row: int) -> Tensor:
+        if image.evaluated == "squeezed":
+            return resize(pixels[row], image.crop, image.crop)
         return eval_image(pixels[row], image.crop)
 
     parts = [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]

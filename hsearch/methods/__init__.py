@@ -31,9 +31,10 @@ __all__ = [
 _SMALLEST = {"vector": (1,), "pooled": (1,), "map": (0, 1, 1)}
 
 
-def available_methods() -> list[str]:
-    """Returns the names of all methods, sorted."""
-    return sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_"))
+def available_methods(task: str | None = None) -> list[str]:
+    """Returns the names of all methods, or of those of one task, sorted."""
+    names = sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_"))
+    return [name for name in names if task is None or load_method(name).task == task]
 
 
 def load_method(name: str) -> type[Method]:

@@ -155,7 +155,7 @@ def _check_task(method: str, store: Store) -> None:
     if several == bool(store.tag_names):
         return
     learns, has = ("several labels", "one label path"), ("one label path", "several labels")
-    fitting = [n for n in available_methods() if (load_method(n).task == "multilabel") != several]
+    fitting = available_methods("retrieval" if several else "multilabel")
     raise ConfigError(
         f"{method} learns from images with {learns[not several]} each, but those of "
         f"'{store.name}' have {has[not several]}; choose other data, or one of the methods "

@@ -11,6 +11,7 @@ from hsearch.cli.main import main
 from hsearch.data.store_writer import write_store
 from hsearch.evaluation.evaluate import retrieval_metrics
 from hsearch.evaluation.protocols import concatenated
+from hsearch.evaluation.scoring import Embedded
 from hsearch.training.score import embed_run
 from tests.conftest import toy_records
 
@@ -117,7 +118,8 @@ def test_folds_are_scored_one_by_one_and_joined(runs, method):
         scores = [metrics[name] for metrics in single]
         assert page["separated"][name]["mean"] == pytest.approx(np.mean(scores))
         assert page["separated"][name]["std"] == pytest.approx(np.std(scores, ddof=1))
-    parts = [embed_run(fold, "test") for fold in folds]
+    seen = [embed_run(fold, "test") for fold in folds]
+    parts = [part for part in seen if isinstance(part, Embedded)]
     curvatures = [part.curvature for part in parts] if method == "hier" else ()
     joined = concatenated(
         [part.embeddings for part in parts], geometry=parts[0].geometry, curvatures=curvatures

@@ -10,6 +10,7 @@ from hsearch.data.records import LEVEL_TESTS, SEEN
 from hsearch.data.store import Store
 from hsearch.data.store_writer import write_store
 from hsearch.evaluation.evaluate import retrieval_metrics
+from hsearch.evaluation.scoring import Embedded
 from hsearch.training.folder import read_job
 from hsearch.training.score import embed_run
 from hsearch.training.setup import load_fold
@@ -63,6 +64,7 @@ def test_every_set_is_scored_alone_and_the_mean_of_the_three_counts(runs, store)
     assert found["protocol"]["kind"] == "one test set per level"
     assert found["test_sets"] == {"coarse": 24, "middle": 24, "fine": 24}
     seen = embed_run(runs[0], "test")
+    assert isinstance(seen, Embedded)
     rows = np.flatnonzero(np.char.startswith(store.split, "test"))
     for name in LEVEL_TESTS:
         own = store.split[rows] == name

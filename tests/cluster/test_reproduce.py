@@ -152,4 +152,4 @@ def test_the_classic_protocol_trains_one_network_on_all_classes(searched, tmp_pa
     assert "concatenated" not in printed.lower()
     network = folder / "studies" / "toy" / "reproduce-classic" / "run-001" / "fold-4"
     (embedded,) = embed_runs([network], "test")
-    assert len(embedded.embeddings) == record.runs[1].tested.queries == 72
+    assert len(embedded.labels) == record.runs[1].tested.queries == 72

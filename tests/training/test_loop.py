@@ -122,7 +122,9 @@ def test_the_objective_decides_best_epoch_patience_and_score(
     toy_job, tmp_path, monkeypatch, objective, best, score, stopped, epochs
 ):
     made = iter(MADE)
-    monkeypatch.setattr("hsearch.training.loop.retrieval_metrics", lambda *_, **__: next(made))
+    monkeypatch.setattr(
+        "hsearch.training.validation.retrieval_metrics", lambda *_, **__: next(made)
+    )
     settings = {"schedule__epochs": 3, "schedule__iterations_per_epoch": 1, "schedule__patience": 1}
     job = toy_job("proxy_nca", **settings).model_copy(update={"objective": objective})
     result = train_locally(job, Report(), tmp_path / "run")
