@@ -49,6 +49,13 @@ def test_label_paths_and_tags_do_not_mix(tmp_path):
         toy_store(tmp_path / "x.arrow", records([(), ()]))
 
 
+def test_labels_of_bad_images_alone_are_too_few(tmp_path):
+    found = [Record("bad", b"text", (), tags=("cat",)), *records([(), ()])]
+    with pytest.raises(DatasetError, match="only images that cannot be used have one; correct"):
+        toy_store(tmp_path / "x.arrow", found, skip_bad=True)
+    assert not list(tmp_path.iterdir())
+
+
 def test_images_of_the_same_bytes_and_other_tags_are_conflicts(tmp_path):
     image = encode(photo(0))
     found = [Record(str(i), image, (), tags=(tag,)) for i, tag in enumerate("aab")]
