@@ -93,6 +93,11 @@ def _by_labels(store: Store, kind: Splits) -> StoreSplits:
             "each; leave --splits out."
         )
     trainval, test = _label_test(store)
+    if len(trainval) < NUM_FOLDS:
+        raise DatasetError(
+            f"{NUM_FOLDS} folds of images need at least {NUM_FOLDS} that are not the test's, but "
+            f"'{store.name}' has {len(trainval)}; add some."
+        )
     folds = multilabel_folds(store.tags[trainval], num_folds=NUM_FOLDS)
     hierarchy = Hierarchy.from_names([(name,) for name in store.tag_names])
 
@@ -122,6 +127,11 @@ def _label_test(store: Store) -> tuple[IntArray, IntArray]:
             )
     elif (store.split == "").all():
         parts = NUM_FOLDS + 1
+        if len(store) < parts:
+            raise DatasetError(
+                f"{NUM_FOLDS} folds of images and a test need at least {parts} images, but "
+                f"'{store.name}' has {len(store)}; add some."
+            )
         is_test = multilabel_folds(store.tags, num_folds=parts).fold_of == NUM_FOLDS
     else:
         raise _some_unmarked(store)

@@ -1,11 +1,13 @@
 """Stores of multi-label data."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from hsearch.data import store_writer
 from hsearch.data.records import Record
-from hsearch.data.splits import store_splits
+from hsearch.data.splits import split_store, store_splits
 from hsearch.errors import DatasetError
 from tests.data.toy import encode, photo, toy_records, toy_store
 
@@ -17,6 +19,10 @@ def records(tags=TAGS):
         Record(f"{i:02d}", encode(photo(i)), (), split="test" if i % 2 else "train", tags=found)
         for i, found in enumerate(tags)
     ]
+
+
+def many():
+    return records([("cat", "dog"), ("cat",), ("dog",)] * 3)
 
 
 def test_every_image_has_its_tags(tmp_path, monkeypatch):
@@ -66,6 +72,28 @@ def test_images_of_the_same_bytes_and_other_tags_are_conflicts(tmp_path):
 def test_class_folds_are_refused(tmp_path):
     with pytest.raises(DatasetError, match="several labels each"):
         store_splits(toy_store(tmp_path / "x.arrow", records()))
+
+
+@pytest.mark.parametrize(
+    ("marks", "sentence"),
+    [
+        (["", "", "", ""], "4 folds of images and a test need at least 5 images, but 'toy' has 4"),
+        (["train"] * 3 + ["test"] * 2, "at least 4 that are not the test's, but 'toy' has 3; add"),
+        (["train"] * 6, "none is marked test; mark the test images, or leave `split` out"),
+        (["train", "test", ""] * 3, "3 of 9 images have none"),
+    ],
+)
+def test_data_without_folds_say_why(tmp_path, marks, sentence):
+    found = [replace(each, split=mark) for each, mark in zip(many(), marks, strict=False)]
+    with pytest.raises(DatasetError, match=sentence):
+        split_store(toy_store(tmp_path / "x.arrow", found))
+
+
+def test_the_fewest_images_that_have_folds(tmp_path):
+    found = [replace(each, split="") for each in many()[:5]]
+    splits = split_store(toy_store(tmp_path / "x.arrow", found))
+    assert (len(splits.test), len(splits.trainval)) == (1, 4)
+    assert [len(splits.fold(number).validation) for number in range(4)] == [1] * 4
 
 
 def test_tags_are_numbers_of_all_rows(tmp_path):
