@@ -93,11 +93,6 @@ def _by_labels(store: Store, kind: Splits) -> StoreSplits:
             "each; leave --splits out."
         )
     trainval, test = _label_test(store)
-    if len(trainval) < NUM_FOLDS:
-        raise DatasetError(
-            f"{NUM_FOLDS} folds of images need at least {NUM_FOLDS} that are not the test's, but "
-            f"'{store.name}' has {len(trainval)}; add some."
-        )
     folds = multilabel_folds(store.tags[trainval], num_folds=NUM_FOLDS)
     hierarchy = Hierarchy.from_names([(name,) for name in store.tag_names])
 
@@ -118,6 +113,13 @@ def _by_labels(store: Store, kind: Splits) -> StoreSplits:
 
 def _label_test(store: Store) -> tuple[IntArray, IntArray]:
     """Rows but those of the test, and those: the data set's own, or a fifth of all images."""
+    marked = int(np.char.startswith(store.split, "test").sum())
+    if len(store) - marked < NUM_FOLDS or len(store) <= NUM_FOLDS:
+        raise DatasetError(
+            f"{NUM_FOLDS} folds and a test need at least {NUM_FOLDS + 1} images, {NUM_FOLDS} of "
+            f"them not marked test, but '{store.name}' has {len(store)}, of which {marked} are "
+            "marked test; prepare it with more images."
+        )
     if not (store.split == "").any():
         is_test = np.char.startswith(store.split, "test")
         if not is_test.any():
@@ -127,11 +129,6 @@ def _label_test(store: Store) -> tuple[IntArray, IntArray]:
             )
     elif (store.split == "").all():
         parts = NUM_FOLDS + 1
-        if len(store) < parts:
-            raise DatasetError(
-                f"{NUM_FOLDS} folds of images and a test need at least {parts} images, but "
-                f"'{store.name}' has {len(store)}; add some."
-            )
         is_test = multilabel_folds(store.tags, num_folds=parts).fold_of == NUM_FOLDS
     else:
         raise _some_unmarked(store)

@@ -21,10 +21,6 @@ def records(tags=TAGS):
     ]
 
 
-def many():
-    return records([("cat", "dog"), ("cat",), ("dog",)] * 3)
-
-
 def test_every_image_has_its_tags(tmp_path, monkeypatch):
     monkeypatch.setattr(store_writer, "_BATCH_BYTES", 1000)
     store = toy_store(tmp_path / "x.arrow", records())
@@ -74,23 +70,8 @@ def test_class_folds_are_refused(tmp_path):
         store_splits(toy_store(tmp_path / "x.arrow", records()))
 
 
-@pytest.mark.parametrize(
-    ("marks", "sentence"),
-    [
-        (["", "", "", ""], "4 folds of images and a test need at least 5 images, but 'toy' has 4"),
-        (["train"] * 3 + ["test"] * 2, "at least 4 that are not the test's, but 'toy' has 3; add"),
-        (["train"] * 6, "none is marked test; mark the test images, or leave `split` out"),
-        (["train", "test", ""] * 3, "3 of 9 images have none"),
-    ],
-)
-def test_data_without_folds_say_why(tmp_path, marks, sentence):
-    found = [replace(each, split=mark) for each, mark in zip(many(), marks, strict=False)]
-    with pytest.raises(DatasetError, match=sentence):
-        split_store(toy_store(tmp_path / "x.arrow", found))
-
-
 def test_the_fewest_images_that_have_folds(tmp_path):
-    found = [replace(each, split="") for each in many()[:5]]
+    found = [replace(each, split="") for each in records([*TAGS, ("cat",)])]
     splits = split_store(toy_store(tmp_path / "x.arrow", found))
     assert (len(splits.test), len(splits.trainval)) == (1, 4)
     assert [len(splits.fold(number).validation) for number in range(4)] == [1] * 4

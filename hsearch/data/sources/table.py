@@ -213,8 +213,9 @@ def _tag_notes(path: Path, rows: list[Row]) -> Iterator[Note]:
             f"images their labels, with '{SEPARATOR}' between them."
         )
     if tagged and all(len(tags) == 1 for tags in tagged):
+        longest = max((tag for (tag,) in tagged), key=len)
         yield Note(
-            f"no image has more than one tag; the first one is '{tagged[0][0]}', and '{SEPARATOR}' "
+            f"no image has more than one tag; the longest is '{longest:.60}', and '{SEPARATOR}' "
             "would part several in a cell"
         )
 

@@ -108,9 +108,9 @@ def test_other_faults_are_problems_as_in_any_table(tmp_path):
 
 @pytest.mark.parametrize("cell", ["cat|dog", "['cat', 'dog']"])
 def test_one_label_each_is_told_as_another_separator_may_be_meant(tmp_path, cell):
-    first, *_ = records(write(tmp_path, f'path,tags\nz,\na,"{cell}"\nb,cat\n'))
+    first, *_ = records(write(tmp_path, f'path,tags\nz,\na,cat\nb,"{cell}"\n'))
     assert isinstance(first, Note)
-    assert first.text.startswith(f"no image has more than one tag; the first one is '{cell}'")
+    assert first.text.startswith(f"no image has more than one tag; the longest is '{cell}'")
     assert "';' would part several" in first.text
 
 
