@@ -81,8 +81,8 @@ def _read(name: str) -> YamlFile:
         hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
         *general, last = (recipe for recipe in available_recipes() if "/" not in recipe)
         raise ConfigError(
-            f"Unknown recipe '{name}'.{hint} {', '.join(general)} and {last} are for all methods, and "
-            "`hsearch methods NAME` lists those of a method."
+            f"Unknown recipe '{name}'.{hint} {', '.join(general)} and {last} are for all methods, "
+            "and `hsearch methods NAME` lists those of a method."
         )
     return read_yaml(_FOLDER / f"{name}.yaml")
 
