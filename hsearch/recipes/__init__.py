@@ -79,10 +79,10 @@ def _read(name: str) -> YamlFile:
     if name not in available_recipes():
         near = difflib.get_close_matches(name.casefold(), available_recipes(), n=3, cutoff=0.6)
         hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-        general = " and ".join(recipe for recipe in available_recipes() if "/" not in recipe)
+        *general, last = (recipe for recipe in available_recipes() if "/" not in recipe)
         raise ConfigError(
-            f"Unknown recipe '{name}'.{hint} {general} are for all methods, and "
-            "`hsearch methods NAME` lists those of a method."
+            f"Unknown recipe '{name}'.{hint} {', '.join(general)} and {last} are for all methods, "
+            "and `hsearch methods NAME` lists those of a method."
         )
     return read_yaml(_FOLDER / f"{name}.yaml")
 
