@@ -80,8 +80,9 @@ def resolve_job(
     others = {key: value for key, value in settings.items() if not _is_knob(key)}
     training = load_recipe(recipe, others, kind.wishes)
     training = training.model_copy(update={"model": _with_absolute_weights(training.model)})
-    _check_groups(method, training.optimizer, settings)
-    _check_batches(method, training)
+    for _, part in training.parts():
+        _check_groups(method, part.optimizer, settings)
+        _check_batches(method, part.batch)
     _check_stages(method, checked, training)
     store = open_data(data)
     _check_task(method, store)
@@ -115,15 +116,16 @@ def _check_groups(method: str, optimizer: OptimizerSpec, settings: Iterable[str]
     groups = learning_rates(optimizer, kind).keys() & weight_decays(optimizer, kind).keys()
     for key in settings:
         parent, _, group = key.rpartition(".")
-        if parent in ("optimizer.lr", "optimizer.weight_decay") and group not in groups:
+        by_group = parent.endswith(("optimizer.lr", "optimizer.weight_decay"))
+        if by_group and group not in groups:
             raise ConfigError(
                 f"{method} has no group '{group}', so '{key}' cannot be set; "
                 f"{did_you_mean(group, groups)}"
             )
 
 
-def _check_batches(method: str, training: TrainingSpec) -> None:
-    kind, batch = load_method(method), training.batch
+def _check_batches(method: str, batch: BatchSpec) -> None:
+    kind = load_method(method)
     if kind.task == "multilabel" and batch.sampler != "shuffle":
         raise ConfigError(
             f"{method} learns from images with several labels each, of which no sampler by classes "
