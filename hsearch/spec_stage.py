@@ -49,7 +49,8 @@ class StageSpec(Spec):
             if name in getattr(self, section):
                 hint = " (a stage is as long as its `share`)" if name == "epochs" else ""
                 raise ValueError(
-                    f"`{setting}` is the same in all stages, but a stage sets it; leave it out{hint}"
+                    f"`{setting}` is the same in all stages, but a stage sets it; leave it out"
+                    + hint
                 )
         return self
 
