@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from hsearch import distributed
 from hsearch.spec import FoldJob
 from hsearch.training.setup import load_fold
 from tests.training.ranks import on_ranks
@@ -34,6 +35,11 @@ def two_stages(job_values: list[Any]) -> dict[str, torch.Tensor]:
                     tools = tools.follow(stage, data)
                 losses = train_steps(tools, epoch, 4)
                 assert tools.average is not None
+                for name, tensor in tools.average.state().items():
+                    ranks = distributed.gather_rows(tensor.reshape(1, -1))
+                    assert torch.equal(ranks, ranks[:1].expand_as(ranks)), name
+                if job.training.model.batch_norm == "trained":
+                    continue  # statistics are those of a rank's own images
                 states = {"weight": tools.step.state_dict(), "average": tools.average.state()}
                 here = f"{job.method.name} {epoch}"
                 found[f"{here} loss"] = torch.stack(losses)
@@ -52,6 +58,7 @@ def test_two_ranks_equal_one_over_two_stages_with_averaged_weights(toy_job):
         toy_job(method, **settings, **{f"stages__{stage}__{k}": v for k, v in other.items()})
         for method, stage in [("mulcon", "classify"), ("proxy_anchor", "first")]
     ]
+    jobs.append(toy_job("bce", **settings, model__batch_norm="trained"))
     values = [job.to_dict() for job in jobs]
     one, two = two_stages(values), on_ranks(two_stages, values)
     assert one.keys() == two.keys()
