@@ -80,9 +80,8 @@ def resolve_job(
     others = {key: value for key, value in settings.items() if not _is_knob(key)}
     training = load_recipe(recipe, others, kind.wishes)
     training = training.model_copy(update={"model": _with_absolute_weights(training.model)})
-    for _, part in training.parts():
-        _check_groups(method, part.optimizer, settings)
-        _check_batches(method, part.batch)
+    _check_groups(method, training.optimizer, settings)
+    _check_batches(method, training.batch)
     _check_stages(method, checked, training)
     store = open_data(data)
     _check_task(method, store)
@@ -139,17 +138,28 @@ def _check_batches(method: str, batch: BatchSpec) -> None:
 
 
 def _check_stages(method: str, knobs: Mapping[str, KnobValue], training: TrainingSpec) -> None:
-    """Raises for knobs that a stage cannot have, or that cannot change between stages."""
-    known = knobs_of(load_method(method))
-    for name, stage in training.stages.items():
-        checked = check_knobs(method, {**knobs, **stage.method})
-        fixed = next((k for k in stage.method if known[k].type is not float), None)
-        if fixed:
-            raise ConfigError(
-                f"Only knobs that are fractions can change between stages, but the stage '{name}' "
-                f"sets '{fixed}'; set it for the whole training with method.{fixed}."
-            )
-        check_ranges(method, checked)
+    """Raises for what a stage cannot have, or what cannot change between stages."""
+    parts = [part for _, part in training.parts()]
+    for (name, stage), part in zip(training.stages.items(), parts, strict=False):
+        try:
+            _check_groups(method, part.optimizer, ())
+            _check_batches(method, part.batch)
+            _check_knobs_of_stage(method, knobs, stage.method)
+        except ConfigError as error:
+            raise ConfigError(f"In the stage `{name}`: {error}") from None
+
+
+def _check_knobs_of_stage(
+    method: str, knobs: Mapping[str, KnobValue], own: Mapping[str, KnobValue]
+) -> None:
+    checked, known = check_knobs(method, {**knobs, **own}), knobs_of(load_method(method))
+    fixed = next((name for name in own if known[name].type is not float), None)
+    if fixed:
+        raise ConfigError(
+            f"Only knobs that are fractions can change between stages, but got '{fixed}'; set it "
+            f"for the whole training with method.{fixed}."
+        )
+    check_ranges(method, checked)
 
 
 def _check_task(method: str, store: Store) -> None:

@@ -1,11 +1,12 @@
 """Settings of the stages that a method asks for can be searched, where the training has them."""
 
 import pytest
+from optuna.trial import create_trial
 
 from hsearch.errors import ConfigError
 from hsearch.methods import available_methods
 from hsearch.search.plan import plan_study
-from hsearch.search.proposal import first_proposals, value_in
+from hsearch.search.proposal import Proposer, first_proposals, value_in
 from hsearch.search.settings import find_setting, searchable_settings
 from hsearch.search.space import load_space
 from hsearch.spec_stage import UNCHANGED
@@ -106,6 +107,20 @@ def test_without_the_stage_its_knobs_and_start_points_are_dropped(plan):
     alone = f"knobs:\n  {SHARE}: {{low: 0.2, high: 0.9}}\n"
     with pytest.raises(ConfigError, match="A search needs a knob to search"):
         plan({"stages": None}, alone)
+
+
+def test_shares_that_leave_no_epoch_for_the_rest_are_drawn_again(plan):
+    made = plan({"schedule.epochs": 3}, f"knobs:\n  {SHARE}: {{low: 0.2, high: 0.9}}\n")
+    proposer, shares = Proposer(made.spec, made.space), []
+    for number in range(12):
+        proposal = proposer.propose()
+        assert [len(stage.epochs) for stage in proposal.job.stages()] in ([1, 2], [2, 1])
+        shares.append(proposal.knobs[SHARE])
+        trial = create_trial(value=0.0, params=proposal.knobs, distributions=proposal.distributions)
+        trial.number = number
+        proposer.remember(trial)
+    assert shares[0] == 0.5
+    assert len(set(shares)) == 12
 
 
 def test_the_batches_of_stages_must_divide_among_the_workers(plan):

@@ -3,6 +3,7 @@
 import pytest
 
 from hsearch.errors import ConfigError
+from hsearch.recipes import load_recipe
 from hsearch.training import resolve
 from hsearch.training.resolve import resolve_job, with_knobs
 
@@ -15,10 +16,10 @@ from hsearch.training.resolve import resolve_job, with_knobs
         ({"method__gamma": -1}, "`gamma` of mulcon must be at least 0, but got -1"),
         (
             {"method__heads": 2},
-            "Only knobs that are fractions can change between stages, but the stage 'classify' "
-            r"sets 'heads'; set it for the whole training with method\.heads\.",
+            "Only knobs that are fractions can change between stages, but got 'heads'; "
+            r"set it for the whole training with method\.heads\.",
         ),
-        ({"optimizer__lr__clasifiers": 0.1}, "'optimizer.lr.clasifiers'; .*mean 'classifiers'?"),
+        ({"optimizer__lr__clasifiers": 0.1}, "no group 'clasifiers'.* Did you mean 'classifiers'?"),
         (
             {"optimizer__lr__proxies": 0.1},
             "mulcon has no group 'proxies', so 'stages.classify.optimizer.lr.proxies' cannot be",
@@ -32,8 +33,15 @@ from hsearch.training.resolve import resolve_job, with_knobs
     ],
 )
 def test_faults_of_a_stage_are_sentences(settings, sentence, toy_job):
-    with pytest.raises(ConfigError, match=sentence):
+    with pytest.raises(ConfigError, match=sentence) as caught:
         toy_job("mulcon", **{f"stages__classify__{key}": v for key, v in settings.items()})
+    assert "stage" in str(caught.value)
+
+
+def test_a_wrong_group_of_a_stage_in_a_recipe_is_found_too():
+    training = load_recipe("small", {"stages.a.share": 0.5, "stages.a.optimizer.lr.proxis": 1.0})
+    with pytest.raises(ConfigError, match="In the stage `a`: Unknown group 'optimizer.lr.proxis'"):
+        resolve._check_stages("hpl", {}, training)
 
 
 def test_a_setting_of_a_stage_leaves_what_the_method_wishes_of_it(toy_job):
