@@ -40,7 +40,7 @@ def test_faults_of_a_stage_are_sentences(settings, sentence, toy_job):
 
 def test_a_wrong_group_of_a_stage_in_a_recipe_is_found_too():
     training = load_recipe("small", {"stages.a.share": 0.5, "stages.a.optimizer.lr.proxis": 1.0})
-    with pytest.raises(ConfigError, match="In the stage `a`: Unknown group 'optimizer.lr.proxis'"):
+    with pytest.raises(ConfigError, match=r"In the stage `a`: Unknown group .*lr\.proxis'"):
         resolve._check_stages("hpl", {}, training)
 
 
