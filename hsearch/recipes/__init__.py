@@ -96,6 +96,8 @@ def _set(content: dict[str, Value], keys: list[str], value: Value) -> None:
     *parents, last = keys
     for key in parents:
         inner = content.setdefault(key, {})
+        if key == "stages" and inner is None:  # those of the recipe or the method are switched off
+            inner = content[key] = {}
         if key == "weight_decay" and isinstance(inner, int | float):  # for all groups, till now
             inner = content[key] = {"backbone": inner}
         if not isinstance(inner, dict):
