@@ -113,6 +113,13 @@ def _by_labels(store: Store, kind: Splits) -> StoreSplits:
 
 def _label_test(store: Store) -> tuple[IntArray, IntArray]:
     """Rows but those of the test, and those: the data set's own, or a fifth of all images."""
+    marked = int(np.char.startswith(store.split, "test").sum())
+    if len(store) - marked < NUM_FOLDS or len(store) <= NUM_FOLDS:
+        raise DatasetError(
+            f"{NUM_FOLDS} folds and a test need at least {NUM_FOLDS + 1} images, {NUM_FOLDS} of "
+            f"them not marked test, but '{store.name}' has {len(store)}, of which {marked} are "
+            "marked test; prepare it with more images."
+        )
     if not (store.split == "").any():
         is_test = np.char.startswith(store.split, "test")
         if not is_test.any():
