@@ -238,7 +238,6 @@ def test_data_with_tags_are_listed_and_shown():
     ):
         assert line in shown
     assert "tag-05\t14" not in shown
-    assert any(line.startswith("No folds: ") for line in shown)
     assert not any(line.startswith("level") for line in shown)
 
 
