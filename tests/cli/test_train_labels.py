@@ -34,8 +34,8 @@ def stores(toy_store, label_store):
             "mulcon",
             "classes",
             [],
-            r"mulcon learns from images with several labels each, but those of 'toy' have one label "
-            r"path; choose other data, or one of the methods .*\bhpl\b.*\.",
+            "mulcon learns from images with several labels each, but those of 'toy' have one "
+            r"label path; choose other data, or one of the methods .*\bhpl\b.*\.",
         ),
         (
             "hpl",
