@@ -22,7 +22,8 @@ def seen(job: FoldJob, count: int, progress: Any = None) -> LabelEmbedded:
     """What the untrained network says about the first validation images."""
     data = load_fold(job)
     step = build_step(job, data.hierarchy, torch.device("cpu"))
-    rows, labels = data.validation_rows[:count], np.asarray(data.validation_labels[:count])
+    rows = data.validation_rows[:count]
+    labels = np.asarray(data.validation_labels[:count], dtype=np.bool_)
     names = data.hierarchy.names[-1]
     return embed_labels(step, data.pixels, rows, labels, names, job.training.image, progress)
 
