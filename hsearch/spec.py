@@ -27,6 +27,10 @@ def _words(value: object) -> object:
     return several(value)
 
 
+def _none_is_empty(value: object) -> object:
+    return {} if value is None else value
+
+
 Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
 
 
@@ -78,7 +82,7 @@ class TrainingSpec(Spec):
     batch: BatchSpec
     optimizer: OptimizerSpec
     schedule: ScheduleSpec
-    stages: Annotated[dict[str, StageSpec], BeforeValidator(lambda given: given or {})] = Field(
+    stages: Annotated[dict[str, StageSpec], BeforeValidator(_none_is_empty)] = Field(
         default_factory=dict
     )
 
@@ -94,6 +98,11 @@ class TrainingSpec(Spec):
             (length, self._at(name, stage, length))
             for (name, stage), length in zip(named, self._lengths(), strict=True)
         ]
+
+    @property
+    def batch_sizes(self) -> list[int]:
+        """Of all stages in their order, the last one included."""
+        return [training.batch.size for _, training in self.parts()]
 
     def _lengths(self) -> list[int]:
         shares = [stage.share for stage in self.stages.values()]
@@ -161,6 +170,10 @@ class FoldJob(Spec):
             found.append(Stage(range(first, first + length), job))
             first += length
         return tuple(found)
+
+    def stage_of(self, epoch: int) -> "Stage":
+        """Returns the stage that an epoch (from 1) belongs to."""
+        return next(stage for stage in self.stages() if epoch in stage.epochs)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,13 @@ from hsearch.spec_base import KnobValue, Share, Spec
 
 Settings = dict[str, JsonValue]
 
-UNCHANGED = ("schedule.epochs", "image.resize", "image.crop")
-"""Settings that are the same in all stages."""
+UNCHANGED = (
+    "schedule.epochs",
+    "schedule.patience",
+    *(f"image.{name}" for name in ("resize", "crop", "evaluated")),
+    *(f"image.{name}" for name in ("mean", "std", "range_max", "channels")),
+)
+"""Settings of the whole training: its length, and how images come to the network."""
 
 
 class StageSpec(Spec):
@@ -23,10 +28,11 @@ class StageSpec(Spec):
         share: Of the epochs of the whole training, `schedule.epochs`; at least one epoch.
         method: Values of knobs of the method. Only knobs that are fractions can change from stage
             to stage, as others may decide the shape of the network.
-        image: Settings of the images but their sizes.
+        image: How training images are cropped and changed, but not their sizes and values.
         batch: Settings of the batches.
         optimizer: Settings of the optimiser.
-        schedule: Settings of the schedule but `epochs`; its epochs are those of the stage.
+        schedule: Settings of the schedule but `epochs` and `patience`; its epochs are those of the
+            stage.
     """
 
     share: Share
@@ -41,9 +47,10 @@ class StageSpec(Spec):
         for setting in UNCHANGED:
             section, name = setting.split(".")
             if name in getattr(self, section):
+                hint = " (a stage is as long as its `share`)" if name == "epochs" else ""
                 raise ValueError(
-                    f"`{setting}` is the same in all stages, but a stage sets it; leave it out (a "
-                    "stage is as long as its `share`)"
+                    f"`{setting}` is the same in all stages, but a stage sets it; leave it out"
+                    + hint
                 )
         return self
 
@@ -69,10 +76,15 @@ def stage_lengths(epochs: int, shares: Sequence[float]) -> list[int]:
 
 
 def merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns nested values with the given ones in their place; both stay as they are."""
+    """Returns nested values with the given ones in their place; both stay as they are.
+
+    A weight decay for all groups, of which some change, stays that of the others.
+    """
     found = dict(values)
     for key, value in changes.items():
         old = found.get(key)
+        if key == "weight_decay" and isinstance(old, int | float):
+            old = {"backbone": old}
         if isinstance(value, Mapping) and isinstance(old, Mapping):
             value = merged(old, value)
         found[key] = value

@@ -26,6 +26,7 @@ EXPECTED = {
     "himulcon": 1,
     "supcon": 1,
     "simclr": 1,
+    "mulcon": 1,
 }
 BODIES = {
     (spec.backbone, str(spec.backbone_args), spec.pooling == "token"): name

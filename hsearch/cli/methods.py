@@ -83,6 +83,7 @@ class _Page:
     summary: str
     paper: str
     groups: Mapping[str, float]
+    data: str
     wishes: Mapping[str, object]
     knobs: tuple[_Knob, ...]
     start: "tuple[StartPoint, ...]"
@@ -104,12 +105,14 @@ def _page(method: str) -> _Page:
     from hsearch.methods import load_method
     from hsearch.recipes import recipes_of
     from hsearch.search.space import load_space
+    from hsearch.training.resolve import DATA
 
     space, kind = load_space(method), load_method(method)
     return _Page(
         *_summary(method),
         groups=dict(kind.groups),
-        wishes=dict(kind.wishes),
+        data=DATA[kind.task],
+        wishes=_dotted(kind.wishes),
         knobs=_knobs(space),
         start=space.start,
         recipes=tuple(_recipe(*recipe, method) for recipe in recipes_of(method).items()),
@@ -184,7 +187,7 @@ def _show(page: _Page) -> None:
         click.echo(f"  {point.source}\n    {_values(point.values)}")
     if page.recipes:
         _show_recipes(page)
-    click.echo(f"\nTry it: hsearch train --method {page.name} --data glyphs")
+    click.echo(f"\nTry it: hsearch train --method {page.name} --data {page.data}")
 
 
 def _row(knob: _Knob) -> list[str]:
@@ -216,6 +219,15 @@ def _show_recipes(page: _Page) -> None:
         for recipe in page.recipes
     ]
     print_table(columns, rows)
+
+
+def _dotted(values: Mapping[str, object]) -> dict[str, object]:
+    """Nested values by dotted key, as `--set` takes them."""
+    found: dict[str, object] = {}
+    for key, value in values.items():
+        inner = _dotted(value) if isinstance(value, Mapping) else {"": value}
+        found |= {f"{key}.{name}".removesuffix("."): each for name, each in inner.items()}
+    return found
 
 
 def _values(values: Mapping[str, object]) -> str:

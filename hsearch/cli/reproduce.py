@@ -145,7 +145,7 @@ def reproduce(
         folder=out,
     )
     check_options(options)
-    check_share(spec.job.training.batch.size, workers_per_fold)
+    check_share(spec.job.training.batch_sizes, workers_per_fold)
     found = _reproduce(
         spec,
         runs,

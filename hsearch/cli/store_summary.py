@@ -40,8 +40,7 @@ def facts(store: Store) -> list[tuple[str, str]]:
         ("height", _range(store.heights, " px")),
         ("width", _range(store.widths, " px")),
         ("split", _splits(store)),
-        ("queries", str(int(store.is_query.sum()))),
-        ("gallery", str(int(store.is_gallery.sum()))),
+        *_marks(store),
         (
             "decoded",
             f"{decoded}; kept in a cache where it fits {MEMORY_SHARE:.0%} of the memory, from "
@@ -77,6 +76,13 @@ def _labels(store: Store) -> list[tuple[str, str]]:
             ("tags per image", _range(store.tags.sum(axis=1))),
         ]
     return [("images per class", _range(np.bincount(store.classes)))]
+
+
+def _marks(store: Store) -> list[tuple[str, str]]:
+    if store.tag_names:  # they are scored without queries and gallery
+        return []
+    marks = {"queries": store.is_query, "gallery": store.is_gallery}
+    return [(name, str(int(mark.sum()))) for name, mark in marks.items()]
 
 
 def _splits(store: Store) -> str:

@@ -1,7 +1,8 @@
 """Labels without images: the table that says what each row of an array of embeddings shows.
 
 It has the columns of the tables that can be prepared (sources/table.py), of which only the labels
-and the marks `is_query` and `is_gallery` are read; row i belongs to embedding i.
+and the marks `is_query` and `is_gallery` are read; row i belongs to embedding i. A column `tags`
+beside the labels is ignored, and refused in their place: embeddings are scored by one label each.
 """
 
 from dataclasses import dataclass
@@ -10,14 +11,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hsearch.data.sources.table import (
-    Row,
-    ignored_columns,
-    is_marked,
-    label_fault,
-    level_columns,
-    read_table,
-)
+from hsearch.data.sources.table import ignored_columns, is_marked, label_fault, level_columns
+from hsearch.data.tables import TAGS, Row, read_table
 from hsearch.errors import DatasetError
 from hsearch.hierarchy import Hierarchy
 
@@ -52,6 +47,11 @@ def read_labels(path: Path) -> LabelTable:
     columns, rows = read_table(path)
     ignored = ignored_columns(path, columns)
     levels = level_columns(path, columns)
+    if TAGS in columns and not levels:
+        raise DatasetError(
+            f"Embeddings are scored by one label per row, but {path} has `{TAGS}`, several labels "
+            "per image; give each row a `label`, or `level_0`, `level_1`, ...."
+        )
     if not levels:
         raise DatasetError(
             "Labels need the column `label` or the columns `level_0`, `level_1`, ... with the "
@@ -65,7 +65,7 @@ def read_labels(path: Path) -> LabelTable:
         classes=np.array([known[labels] for labels in label_paths]),
         is_query=_marks(path, rows, "is_query"),
         is_gallery=_marks(path, rows, "is_gallery"),
-        ignored=tuple(name for name in columns if name in ("split", *ignored)),
+        ignored=tuple(name for name in columns if name in ("split", TAGS, *ignored)),
     )
 
 

@@ -90,6 +90,11 @@ def _schema(
     classes = _classes(entries)
     digest = content_digest(entry.row for entry in entries)
     tag_names = sorted({tag for entry in entries for tag in entry.record.tags})
+    if not (tag_names or classes[0]):
+        raise DatasetError(
+            "Some images must have a label, but only images that cannot be used have one; correct "
+            "these, which --report FILE.csv lists if --skip-bad is left out."
+        )
     if tag_names:
         header = Header(name, digest, [_NO_CLASS], [[_NO_CLASS]], provenance, tag_names)
         schema = _SCHEMA.append(_TAGS)

@@ -79,10 +79,10 @@ def _read(name: str) -> YamlFile:
     if name not in available_recipes():
         near = difflib.get_close_matches(name.casefold(), available_recipes(), n=3, cutoff=0.6)
         hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-        general = " and ".join(recipe for recipe in available_recipes() if "/" not in recipe)
+        *general, last = (recipe for recipe in available_recipes() if "/" not in recipe)
         raise ConfigError(
-            f"Unknown recipe '{name}'.{hint} {general} are for all methods, and "
-            "`hsearch methods NAME` lists those of a method."
+            f"Unknown recipe '{name}'.{hint} {', '.join(general)} and {last} are for all methods, "
+            "and `hsearch methods NAME` lists those of a method."
         )
     return read_yaml(_FOLDER / f"{name}.yaml")
 
@@ -96,6 +96,8 @@ def _set(content: dict[str, Value], keys: list[str], value: Value) -> None:
     *parents, last = keys
     for key in parents:
         inner = content.setdefault(key, {})
+        if key == "stages" and inner is None:  # those of the recipe or the method are switched off
+            inner = content[key] = {}
         if key == "weight_decay" and isinstance(inner, int | float):  # for all groups, till now
             inner = content[key] = {"backbone": inner}
         if not isinstance(inner, dict):

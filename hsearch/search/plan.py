@@ -41,23 +41,23 @@ class StudyPlan:
 
     def check_workers(self, workers: int) -> None:
         """Raises if any batch that the study may draw cannot be shared by so many workers."""
-        sizes = [self.spec.job.training.batch.size]
+        sizes = list(self.spec.job.training.batch_sizes)
         for knob in self.space.knobs:
-            if knob.name == "batch.size":
+            if knob.name.endswith("batch.size"):  # of the recipe or of a stage
                 domain = knob.domain
                 few = domain.values if isinstance(domain, Choices) else (domain.low, domain.step)
                 sizes += [int(size or 1) for size in few]
-        for size in sizes:
-            check_share(size, workers)
+        check_share(sizes, workers)
 
 
-def check_share(size: int, workers: int) -> None:
-    """Raises if a batch of that size cannot be shared by so many workers."""
-    if size % workers:
-        raise ConfigError(
-            "`batch.size` must be a multiple of --workers-per-fold, so that every worker gets an "
-            f"equal part, but got {size} and {workers}."
-        )
+def check_share(sizes: Iterable[int], workers: int) -> None:
+    """Raises if a batch of any of these sizes cannot be shared by so many workers."""
+    for size in sizes:
+        if size % workers:
+            raise ConfigError(
+                "`batch.size` must be a multiple of --workers-per-fold, so that every worker gets "
+                f"an equal part, but got {size} and {workers}."
+            )
 
 
 def plan_study(

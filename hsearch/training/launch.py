@@ -33,11 +33,12 @@ def train_locally(job: FoldJob, report: Report, path: Path, workers: int = 1) ->
 
     With several workers this process is rank 0 and starts the others; they end with it.
     """
-    if workers < 1 or job.training.batch.size % workers:
-        raise ConfigError(
-            "`batch.size` must be a multiple of the number of workers, so that every one gets an "
-            f"equal part, but got {job.training.batch.size} and {workers}."
-        )
+    for size in job.training.batch_sizes:
+        if workers < 1 or size % workers:
+            raise ConfigError(
+                "`batch.size` must be a multiple of the number of workers, so that every one gets "
+                f"an equal part, but got {size} and {workers}."
+            )
     folder = RunFolder(path)
     with folder.claimed(job):
         if workers == 1:

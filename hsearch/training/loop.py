@@ -12,7 +12,7 @@ from hsearch.data.transforms import normalise
 from hsearch.errors import DivergedError
 from hsearch.results import EpochRecord, FoldResult, Metrics, score_of, versions_of
 from hsearch.seeds import seed_for
-from hsearch.spec import FoldJob, Stage
+from hsearch.spec import FoldJob
 from hsearch.training.checkpoint import load_checkpoint, read_notes, save_checkpoint
 from hsearch.training.folder import RunFolder, write_json
 from hsearch.training.optimizer import (
@@ -21,7 +21,7 @@ from hsearch.training.optimizer import (
     lr_factor,
     set_learning_rates,
 )
-from hsearch.training.setup import FoldData, load_fold, pick_device
+from hsearch.training.setup import FoldData, check_stages, load_fold, pick_device
 from hsearch.training.stage import StageTools
 from hsearch.training.step import TrainingStep
 from hsearch.training.validation import validate
@@ -78,9 +78,10 @@ class _Run:
     def start(cls, job: FoldJob, folder: RunFolder) -> "_Run":
         """Begins, or goes back to the last finished epoch, if there is one."""
         device, data = pick_device(), load_fold(job)
+        check_stages(job, data)
         notes = distributed.share_object(read_notes(folder.last) if folder.last.exists() else {})
         history = [EpochRecord.from_dict(record) for record in notes.get("history", [])]
-        stage = _stage_of(job, max(1, len(history) - 1))
+        stage = job.stage_of(max(1, len(history) - 1))
         tools = StageTools.begin(stage, data, device, restored=bool(history))
         run = cls(job, folder, data, device, tools, history, notes.get("steps", 0))
         if history:
@@ -102,7 +103,7 @@ class _Run:
 
     def train_epoch(self, epoch: int, report: Report) -> EpochRecord:
         if epoch not in self.tools.stage.epochs:
-            self.tools = self.tools.follow(_stage_of(self.job, epoch), self.data)
+            self.tools = self.tools.follow(self.job.stage_of(epoch), self.data)
         training = self.tools.stage.job.training
         began, before = time.perf_counter(), self.steps
         loss = self._optimise(epoch, report)
@@ -215,10 +216,6 @@ class _Run:
         if self.device.type == "cuda":
             return tensor.pin_memory().to(self.device, non_blocking=True)
         return tensor
-
-
-def _stage_of(job: FoldJob, epoch: int) -> Stage:
-    return next(stage for stage in job.stages() if epoch in stage.epochs)
 
 
 def _wrapped(step: TrainingStep) -> nn.Module:

@@ -82,7 +82,7 @@ def resolve_job(
     training = load_recipe(recipe, others, kind.wishes)
     training = training.model_copy(update={"model": _with_absolute_weights(training.model)})
     _check_groups(method, training.optimizer, settings)
-    _check_batches(method, training)
+    _check_batches(method, training.batch)
     _check_stages(method, checked, training)
     store = open_data(data)
     _check_task(method, store)
@@ -117,15 +117,16 @@ def _check_groups(method: str, optimizer: OptimizerSpec, settings: Iterable[str]
     groups = learning_rates(optimizer, kind).keys() & weight_decays(optimizer, kind).keys()
     for key in settings:
         parent, _, group = key.rpartition(".")
-        if parent in ("optimizer.lr", "optimizer.weight_decay") and group not in groups:
+        by_group = parent.endswith(("optimizer.lr", "optimizer.weight_decay"))
+        if by_group and group not in groups:
             raise ConfigError(
                 f"{method} has no group '{group}', so '{key}' cannot be set; "
                 f"{did_you_mean(group, groups)}"
             )
 
 
-def _check_batches(method: str, training: TrainingSpec) -> None:
-    kind, batch = load_method(method), training.batch
+def _check_batches(method: str, batch: BatchSpec) -> None:
+    kind = load_method(method)
     if kind.task == "multilabel" and batch.sampler != "shuffle":
         raise ConfigError(
             f"{method} learns from images with several labels each, of which no sampler by classes "
@@ -139,17 +140,28 @@ def _check_batches(method: str, training: TrainingSpec) -> None:
 
 
 def _check_stages(method: str, knobs: Mapping[str, KnobValue], training: TrainingSpec) -> None:
-    """Raises for knobs that a stage cannot have, or that cannot change between stages."""
-    known = knobs_of(load_method(method))
-    for name, stage in training.stages.items():
-        checked = check_knobs(method, {**knobs, **stage.method})
-        fixed = next((k for k in stage.method if known[k].type is not float), None)
-        if fixed:
-            raise ConfigError(
-                f"Only knobs that are fractions can change between stages, but the stage '{name}' "
-                f"sets '{fixed}'; set it for the whole training with method.{fixed}."
-            )
-        check_ranges(method, checked)
+    """Raises for what a stage cannot have, or what cannot change between stages."""
+    parts = [part for _, part in training.parts()]
+    for (name, stage), part in zip(training.stages.items(), parts, strict=False):
+        try:
+            _check_groups(method, part.optimizer, ())
+            _check_batches(method, part.batch)
+            _check_knobs_of_stage(method, knobs, stage.method)
+        except ConfigError as error:
+            raise ConfigError(f"In the stage `{name}`: {error}") from None
+
+
+def _check_knobs_of_stage(
+    method: str, knobs: Mapping[str, KnobValue], own: Mapping[str, KnobValue]
+) -> None:
+    checked, known = check_knobs(method, {**knobs, **own}), knobs_of(load_method(method))
+    fixed = next((name for name in own if known[name].type is not float), None)
+    if fixed:
+        raise ConfigError(
+            f"Only knobs that are fractions can change between stages, but got '{fixed}'; set it "
+            f"for the whole training with method.{fixed}."
+        )
+    check_ranges(method, checked)
 
 
 def _check_task(method: str, store: Store) -> None:

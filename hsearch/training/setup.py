@@ -104,6 +104,12 @@ def build_batches(job: FoldJob, data: FoldData, views: int) -> TrainingBatches:
     )
 
 
+def check_stages(job: FoldJob, data: FoldData) -> None:
+    """Raises a ConfigError now if batches of a later stage cannot be drawn."""
+    for stage in job.stages():
+        build_batches(stage.job, data, views=1)
+
+
 def build_step(
     job: FoldJob, hierarchy: Hierarchy, device: torch.device, *, restored: bool = False
 ) -> TrainingStep:

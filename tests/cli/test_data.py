@@ -238,7 +238,23 @@ def test_data_with_tags_are_listed_and_shown():
     ):
         assert line in shown
     assert "tag-05\t14" not in shown
-    assert not any(line.startswith("level") for line in shown)
+    parts = shown[shown.index("PART\tTAGS\tIMAGES") + 1 :]
+    images = {line.split("\t")[0]: int(line.split("\t")[2]) for line in parts if "\t" in line}
+    assert images["trainval"] + images["test"] == 24
+    assert images["test"] in (4, 5)
+    assert images["fold 3 train"] + images["fold 3 val"] == images["trainval"]
+    assert not any(line.startswith(("level", "queries", "gallery", "No folds")) for line in shown)
+
+
+def test_a_table_of_tags_is_prepared_and_shown(images):
+    lines = [f"{name}/{i}.jpg,{name.replace('/', ';')}" for name in CLASSES for i in range(2)]
+    (images / "t.csv").write_text("\n".join(["path,tags", *lines]))
+    result = run("prepare", "mine", "--from", images / "t.csv")
+    assert result.stdout.startswith("mine: 32 images with 20 tags in ")
+    assert (result.exit_code, result.stderr) == (0, "")
+    shown = cells(run("show", "mine"))
+    assert {"tags\t20", "tags per image\t2 to 2, mean 2.0, median 2", "source\ttable"} <= set(shown)
+    assert "No folds" not in "\n".join(shown)
 
 
 def test_the_contact_sheet_lies_beside_the_store_or_where_asked(images, folder, tmp_path):

@@ -136,6 +136,16 @@ def test_one_level_has_one_table_and_other_columns_are_named(files):
     assert "H-AP" not in result.stdout
 
 
+def test_tags_beside_labels_are_ignored_and_named(files):
+    metrics = evaluated(*of_files(files))["metrics"]
+    columns = {f"level_{i}": [label[i] for label in LABELS] for i in range(2)}
+    for tags in (["x;y"] * 20, [["x", "y"]] * 20, [{"x": 1}] * 20):
+        pq.write_table(pa.table({**columns, "tags": tags}), files / "y.parquet")
+        result = hsearch("evaluate", *of_files(files, "--json", labels="y.parquet"))
+        assert result.stderr == "hsearch: note: ignored columns: tags\n"
+        assert evaluated(*of_files(files, labels="y.parquet"))["metrics"] == metrics
+
+
 def _damaged(change):
     return lambda folder: np.save(folder / "x.npy", change(np.load(folder / "x.npy")))
 
@@ -204,6 +214,8 @@ def test_wrong_embeddings_are_one_sentence(files, damage, sentence):
         (["label", "is_query"], [("a", "maybe")] * 20, "is_query is not true, false or empty"),
         (["label", "is_query"], [("a", "false")] * 20, "`is_query` must be true or empty"),
         (["label"], [], "has no rows"),
+        (["tags"], [("a;b",)] * 20, "one label per row, but"),
+        (["path", "tags"], [("a", "b")] * 20, "has `tags`, several labels per image; give each"),
     ],
 )  # fmt: skip
 def test_wrong_labels_are_one_sentence(files, columns, rows, sentence):

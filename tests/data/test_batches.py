@@ -8,7 +8,7 @@ import torch
 
 from hsearch.data.batches import TrainingBatches, evaluation_batches
 from hsearch.data.pixels import open_pixels
-from hsearch.data.transforms import eval_image
+from hsearch.data.transforms import eval_image, resize
 from hsearch.errors import ConfigError
 from hsearch.spec import BatchSpec, ImageSpec
 
@@ -149,6 +149,18 @@ def test_evaluation_batches_keep_the_order_of_the_rows(toy_store, pixels):
     assert len(images) == len(rows)
     for place in (0, 9, 10, len(rows) - 1):
         assert torch.equal(images[place], eval_image(pixels[int(rows[place])], 12))
+
+
+def test_whole_images_are_evaluated_squeezed_where_that_is_asked_for():
+    wide = torch.arange(3 * 12 * 24, dtype=torch.int64).remainder(256).byte().reshape(3, 12, 24)
+    image = ImageSpec(resize=12, crop=12, evaluated="squeezed")
+    rows = np.zeros(1, dtype=np.int64)
+    (squeezed,), (centre,) = (
+        next(evaluation_batches([wide], rows, spec))  # type: ignore[arg-type]
+        for spec in (image, image.model_copy(update={"evaluated": "centre"}))
+    )
+    assert torch.equal(squeezed, resize(wide, 12, 12))
+    assert torch.equal(centre, wide[:, :, 6:18])
 
 
 def test_an_unreadable_image_ends_the_epoch_instead_of_hanging(toy_store, pixels):

@@ -1,11 +1,13 @@
 """Stores of multi-label data."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from hsearch.data import store_writer
 from hsearch.data.records import Record
-from hsearch.data.splits import store_splits
+from hsearch.data.splits import split_store, store_splits
 from hsearch.errors import DatasetError
 from tests.data.toy import encode, photo, toy_records, toy_store
 
@@ -49,6 +51,13 @@ def test_label_paths_and_tags_do_not_mix(tmp_path):
         toy_store(tmp_path / "x.arrow", records([(), ()]))
 
 
+def test_labels_of_bad_images_alone_are_too_few(tmp_path):
+    found = [Record("bad", b"text", (), tags=("cat",)), *records([(), ()])]
+    with pytest.raises(DatasetError, match="only images that cannot be used have one; correct"):
+        toy_store(tmp_path / "x.arrow", found, skip_bad=True)
+    assert not list(tmp_path.iterdir())
+
+
 def test_images_of_the_same_bytes_and_other_tags_are_conflicts(tmp_path):
     image = encode(photo(0))
     found = [Record(str(i), image, (), tags=(tag,)) for i, tag in enumerate("aab")]
@@ -59,6 +68,13 @@ def test_images_of_the_same_bytes_and_other_tags_are_conflicts(tmp_path):
 def test_class_folds_are_refused(tmp_path):
     with pytest.raises(DatasetError, match="several labels each"):
         store_splits(toy_store(tmp_path / "x.arrow", records()))
+
+
+def test_the_fewest_images_that_have_folds(tmp_path):
+    found = [replace(each, split="") for each in records([*TAGS, ("cat",)])]
+    splits = split_store(toy_store(tmp_path / "x.arrow", found))
+    assert (len(splits.test), len(splits.trainval)) == (1, 4)
+    assert [len(splits.fold(number).validation) for number in range(4)] == [1] * 4
 
 
 def test_tags_are_numbers_of_all_rows(tmp_path):

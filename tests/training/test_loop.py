@@ -20,6 +20,7 @@ from hsearch.training.checkpoint import read_notes
 from hsearch.training.folder import RunFolder
 from hsearch.training.launch import train_locally
 from hsearch.training.loop import Report
+from tests.training.runs import outcome
 
 KILLED = """
 import json, os, signal, sys
@@ -61,19 +62,6 @@ def weights_of_two_epochs(job, path):
 
     train_locally(job, Keeper(), path)
     return weights[1], weights[2]
-
-
-def outcome(path):
-    """All that must be equal between two runs: every weight, loss and metric, but no times."""
-    result = json.loads((path / "result.json").read_text())
-    for record in result["history"]:
-        del record["seconds"], record["images_per_second"]
-    files = {name: load_file(path / f"{name}.safetensors") for name in ("best", "last")}
-    return result, {
-        (file, key): tensor.numpy().tobytes()
-        for file, t in files.items()
-        for key, tensor in t.items()
-    }
 
 
 @pytest.fixture

@@ -105,6 +105,42 @@ def test_rates_rise_linearly_to_where_the_schedule_is_then():
     assert cosine == pytest.approx([0.02, 0.26, 0.5, 0.5 * (1 + math.cos(0.75 * math.pi))])
 
 
+def torch_cycle(steps, **arguments):
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+    cycle = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, max_lr=1.0, total_steps=steps, cycle_momentum=False, **arguments
+    )
+    rates = []
+    for _ in range(steps):
+        rates.append(cycle.get_last_lr()[0])
+        optimizer.step()
+        cycle.step()
+    return rates
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ({}, {}),
+        (
+            {"cycle_rise": 0.2, "cycle_from": 0.1, "final_factor": 0.01},
+            {"pct_start": 0.2, "div_factor": 10, "final_div_factor": 10},
+        ),
+    ],
+)
+def test_one_cycle_is_that_of_torch_up_to_its_steps(ours, theirs):
+    found = factors(epochs=10, parts=100, lr="one_cycle", **ours)
+    assert found == pytest.approx(torch_cycle(1000, **theirs), abs=0.01)
+    assert (found[0], max(found)) == pytest.approx((ours.get("cycle_from", 0.04), 1.0))
+
+
+def test_one_cycle_rises_and_falls_in_one_epoch_too():
+    found = factors(epochs=1, parts=10, lr="one_cycle")
+    assert found[0] == pytest.approx(0.04)
+    assert found.index(1.0) == 3
+    assert found == [*sorted(found[:4]), *sorted(found[4:], reverse=True)]
+
+
 def test_set_learning_rates_scales_every_group(step):
     spec = OptimizerSpec(lr={"backbone": 0.1, "proxies": 2.0})
     optimizer = build_optimizer(spec, step.embedder, step.method)

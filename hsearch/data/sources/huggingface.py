@@ -2,18 +2,20 @@
 
 The metadata lie at the top or in folders called train, validation and test (or another name that
 Hugging Face has for them), and `file_name` is relative to them. Other columns are those of a table
-(see table.py), such as `label` and `split`. Without `split`, two or more such folders around all
-images give it. Integers of a ClassLabel stay integers. Images that are not listed are left out.
+(see table.py), such as `label`, `split` and `tags`, which may be lists in .jsonl too. Without
+`split`, two or more such folders around all images give it. Integers of a ClassLabel stay integers.
+Images that are not listed are left out.
 """
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from hsearch.data.images import SUFFIXES
 from hsearch.data.records import SPLITS, VALIDATION, Note, Problem, Record
 from hsearch.data.sources import table
-from hsearch.data.sources.table import Row
+from hsearch.data.tables import TAGS, Row, read_table, row_of
 from hsearch.errors import DatasetError
 
 NAMES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
@@ -54,11 +56,11 @@ def _read_all(folder: Path, files: list[Path]) -> tuple[list[str], list[Row]]:
     first: list[str] = []
     every: list[Row] = []
     for file in files:
-        columns, rows = _read_jsonl(file) if file.suffix == ".jsonl" else table.read_table(file)
-        if "file_name" not in columns or not table.level_columns(file, columns):
+        columns, rows = _read_jsonl(file) if file.suffix == ".jsonl" else read_table(file)
+        if "file_name" not in columns or not table.has_labels(file, columns):
             raise DatasetError(
-                "The metadata of images need the column `file_name` and either `label` or "
-                f"`level_0`, `level_1`, ...; {file} has: {', '.join(columns)}."
+                "The metadata of images need the column `file_name` and either `label`, or "
+                f"`level_0`, `level_1`, ..., or `{TAGS}`; {file} has: {', '.join(columns)}."
             )
         first = first or columns
         if set(columns) != set(first):
@@ -75,14 +77,14 @@ def _read_all(folder: Path, files: list[Path]) -> tuple[list[str], list[Row]]:
 
 def _read_jsonl(path: Path) -> tuple[list[str], list[Row]]:
     """The keys of all objects, and one row per line that is not empty."""
-    found: dict[int, dict[str, str]] = {}
+    rows: list[Row] = []
     try:
         for number, line in enumerate(path.read_text(encoding="utf-8-sig").split("\n"), start=1):
             if line.strip():
                 content = json.loads(line)
                 if not isinstance(content, dict):
                     raise DatasetError(f"Line {number} of {path} must be a JSON object.")
-                found[number] = {key: table.cell_text(value) for key, value in content.items()}
+                rows.append(row_of(number, content))
     except json.JSONDecodeError as error:
         raise DatasetError(f"Line {number} of {path} is no JSON: {error.msg}.") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -91,12 +93,11 @@ def _read_jsonl(path: Path) -> tuple[list[str], list[Row]]:
         raise DatasetError(
             f"Line {number} of {path} nests too deep, or a number is too long."
         ) from None
-    if not found:
+    if not rows:
         raise DatasetError(f"The metadata {path} have no rows.")
-    columns = list(dict.fromkeys(key for row in found.values() for key in row))
-    return columns, [
-        Row(number, {key: row.get(key, "") for key in columns}) for number, row in found.items()
-    ]
+    columns = list(dict.fromkeys(key for row in rows for key in row.cells))
+    empty = dict.fromkeys(columns, "")
+    return columns, [replace(row, cells=empty | row.cells) for row in rows]
 
 
 def _add_splits(rows: list[Row]) -> None:

@@ -1,4 +1,4 @@
-"""A CSV or Parquet table: path, label (or level_0..level_n), split, is_query, is_gallery.
+"""A CSV or Parquet table: path, label (or level_0..level_n, or tags), split, is_query, is_gallery.
 
 `path` is relative to the table's folder, and the file it leads to, links followed, must lie inside
 that folder; `id` is the path unless there is such a column. Classes are sorted by number if the
@@ -6,18 +6,19 @@ finest label is always an integer, else by their label path. An empty `is_query`
 counts as yes. `validation` counts as train, as `val` does, except in a table with both of these
 columns and no `test` row, as Open Metric Learning has them: there it is the held-out part, so it
 counts as test. Columns of other names are ignored, which a note tells.
+
+`tags` in place of a label is for images with several labels, or none: their labels with semicolons
+between, or in Parquet a list of texts. Such a table has no `is_query` and `is_gallery`.
 """
 
-import csv
 import difflib
-import math
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from hsearch.data.records import SPLITS, Note, Problem, Record
+from hsearch.data.tables import SEPARATOR, TAGS, Row, read_table
 from hsearch.errors import DatasetError
 
 _YES = ("", "1", "1.0", "true", "yes", "nan")
@@ -31,30 +32,14 @@ _ALIKE = 0.8
 """Similarity from which an unknown column counts as a misspelt one; `spilt` has it to `split`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One row; `number` is its first line in a CSV, and counts from 1 in a Parquet file."""
-
-    number: int
-    cells: dict[str, str]
-    fault: str | None = None
-
-    @property
-    def where(self) -> str:
-        """What a user finds it by."""
-        path = self.cells.get("path")
-        return f"row {self.number} ({path})" if path else f"row {self.number}"
-
-
 def records(path: Path) -> Iterator[Record | Problem | Note]:
     """Yields the rows of the table at `path`."""
     columns, rows = read_table(path)
     ignored = ignored_columns(path, columns)
-    levels = level_columns(path, columns)
-    if "path" not in columns or not levels:
+    if "path" not in columns or not has_labels(path, columns):
         raise DatasetError(
-            f"A table needs the column `path` and either `label` or `level_0`, `level_1`, ...; "
-            f"optional are {', '.join(_OPTIONAL)}; {path} has: {', '.join(columns)}."
+            f"A table needs the column `path` and either `label`, or `level_0`, `level_1`, ..., or "
+            f"`{TAGS}`; optional are {', '.join(_OPTIONAL)}; {path} has: {', '.join(columns)}."
         )
     if ignored:
         yield Note(f"ignored columns: {', '.join(name or '(no name)' for name in ignored)}")
@@ -63,20 +48,23 @@ def records(path: Path) -> Iterator[Record | Problem | Note]:
 
 def row_records(
     path: Path, folder: Path, columns: list[str], rows: list[Row]
-) -> Iterator[Record | Problem]:
+) -> Iterator[Record | Problem | Note]:
     """Yields what the rows tell of; the paths in them are relative to the folder.
 
     Args:
         path: The table, for messages.
         folder: That must hold all images.
-        columns: With `path` and at least one level among them.
+        columns: With `path` and at least one level among them, or `tags`.
         rows: Of the table, with a cell for every column.
     """
     levels = level_columns(path, columns)
     root = folder.resolve()
-    faults = [row.fault or _fault(root, row.cells, levels) for row in rows]
-    good = [row.cells for row, fault in zip(rows, faults, strict=True) if not fault]
-    numbered = all(_INTEGER.fullmatch(cells[levels[-1]]) for cells in good)
+    faults = [row.fault or _fault(root, row, levels) for row in rows]
+    usable = [row for row, fault in zip(rows, faults, strict=True) if not fault]
+    if not levels:
+        yield from _tag_notes(path, usable)
+    good = [row.cells for row in usable]
+    numbered = bool(levels) and all(_INTEGER.fullmatch(cells[levels[-1]]) for cells in good)
     held_out = _has_held_out_validation(columns, good)
     _check_marks(path, good, held_out)
     for row, fault in zip(rows, faults, strict=True):
@@ -92,70 +80,9 @@ def row_records(
             is_query=is_marked(cells, "is_query"),
             is_gallery=is_marked(cells, "is_gallery"),
             order=int(cells[levels[-1]]) if numbered else 0,
+            tags=row.tags or (),
             where=row.where,
         )
-
-
-def read_table(path: Path) -> tuple[list[str], list[Row]]:
-    """Returns the names of the columns and all rows, of which there is at least one."""
-    if not path.is_file():
-        raise DatasetError(f"A table must be a file, but {path} is none.")
-    columns, rows = _read_parquet(path) if path.suffix.lower() == ".parquet" else _read_csv(path)
-    if not rows:
-        raise DatasetError(f"The table {path} has no rows.")
-    return columns, rows
-
-
-def _read_csv(path: Path) -> tuple[list[str], list[Row]]:
-    rows: list[Row] = []
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file, strict=True)
-            columns = [name.strip() for name in next(reader, [])]
-            line = reader.line_num + 1
-            for fields in reader:
-                if fields:
-                    rows.append(_row(line, columns, fields))
-                line = reader.line_num + 1
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DatasetError(f"The table {path} cannot be read as UTF-8 CSV: {error}.") from None
-    if len(columns) == 1 and (";" in columns[0] or "\t" in columns[0]):
-        kind = "semicolons" if ";" in columns[0] else "tabs"
-        raise DatasetError(
-            f"The columns of a CSV must be parted by commas, but {path} has {kind}; save it with "
-            "commas."
-        )
-    return columns, rows
-
-
-def _row(line: int, columns: list[str], fields: list[str]) -> Row:
-    cells = {key: field.strip() for key, field in zip(columns, fields, strict=False)}
-    whole = len(fields) == len(columns)
-    return Row(line, cells, None if whole else f"row has {len(fields)} of {len(columns)} fields")
-
-
-def _read_parquet(path: Path) -> tuple[list[str], list[Row]]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        table = pq.read_table(path)
-        rows = table.to_pylist()
-    except (OSError, pa.ArrowException) as error:
-        raise DatasetError(f"The table {path} cannot be read as Parquet: {error}.") from None
-    return table.column_names, [
-        Row(number, {key: cell_text(value) for key, value in row.items()})
-        for number, row in enumerate(rows, start=1)
-    ]
-
-
-def cell_text(value: object) -> str:
-    """Returns a cell as in a CSV; integers that a missing cell made floats are integers again."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value).strip()
 
 
 def ignored_columns(path: Path, columns: list[str]) -> list[str]:
@@ -163,23 +90,29 @@ def ignored_columns(path: Path, columns: list[str]) -> list[str]:
     twice = next((name for name in columns if columns.count(name) > 1), None)
     if twice is not None:
         raise DatasetError(f"The columns of a table must differ, but {path} has two '{twice}'.")
-    labels = ["label"] if "label" in columns else [f"level_{i}" for i in range(10)]
-    if not any(map(_LEVEL.fullmatch, columns)):
-        labels.append("label")
-    known = ["path", *labels, *_OPTIONAL]
     unknown = [
         name
         for name in columns
-        if name not in ("path", "label", *_OPTIONAL) and not _LEVEL.fullmatch(name)
+        if name not in ("path", "label", TAGS, *_OPTIONAL) and not _LEVEL.fullmatch(name)
     ]
+    known = ["path", *_other_labels(columns), *_OPTIONAL]
     for name in unknown:
         meant = _nearest(name, known)
         if meant and meant not in columns:
+            several = f", or '{TAGS}' for several per image" if name.lower() == "labels" else ""
             raise DatasetError(
                 f"The table {path} has a column '{name}', which is not known; did you mean "
-                f"'{meant}'? Rename it, also if it is to be ignored."
+                f"'{meant}'{several}? Rename it, also if it is to be ignored."
             )
     return unknown
+
+
+def _other_labels(columns: list[str]) -> list[str]:
+    """Columns of labels that could stand beside the given ones."""
+    if "label" in columns or TAGS in columns:
+        return []
+    levels = [f"level_{i}" for i in range(10)]
+    return levels if any(map(_LEVEL.fullmatch, columns)) else [*levels, "label", TAGS]
 
 
 def _nearest(name: str, known: Sequence[str]) -> str | None:
@@ -188,6 +121,27 @@ def _nearest(name: str, known: Sequence[str]) -> str | None:
     if len(lower) <= 3:
         return lower if lower in known else None
     return next(iter(difflib.get_close_matches(lower, known, n=1, cutoff=_ALIKE)), None)
+
+
+def has_labels(path: Path, columns: list[str]) -> bool:
+    """Returns whether any column has labels; such that do not go together are an error."""
+    levels = level_columns(path, columns)
+    if TAGS not in columns:
+        return bool(levels)
+    if levels:
+        raise DatasetError(
+            f"A table has either `{TAGS}`, several labels per image, or one label in `label` or "
+            f"`level_0`, `level_1`, ..., but {path} has both: {', '.join([TAGS, *levels])}; take "
+            "one of them out."
+        )
+    marks = [mark for mark in _MARKS if mark in columns]
+    if marks:
+        raise DatasetError(
+            f"Queries and gallery are for images with one label, but {path} has `{TAGS}` and "
+            f"{' and '.join(f'`{mark}`' for mark in marks)}; take {'them' if marks[1:] else 'it'} "
+            "out."
+        )
+    return True
 
 
 def level_columns(path: Path, columns: list[str]) -> list[str]:
@@ -207,15 +161,17 @@ def _number(level: str) -> int:
     return int(level.removeprefix("level_"))
 
 
-def _fault(root: Path, cells: dict[str, str], levels: list[str]) -> str | None:
+def _fault(root: Path, row: Row, levels: list[str]) -> str | None:
     """Why a row cannot be used, if so."""
-    path = cells["path"]
+    cells, path = row.cells, row.cells["path"]
     if not path:
         return "empty path"
     if "\0" in path or not Path(os.path.realpath(root / path)).is_relative_to(root):
         return "path out of the table's folder"
     if cells.get("split", "").lower() not in ("", *_SPLITS):
         return f"split is none of {', '.join(_SPLITS)}"
+    if row.tags is None:
+        return f"{TAGS} are neither text nor a list of texts"
     return label_fault(cells, levels)
 
 
@@ -246,6 +202,22 @@ def _split(cells: dict[str, str], held_out: bool) -> str:
     if split.lower() == "validation":
         return "test" if held_out else "val"
     return split
+
+
+def _tag_notes(path: Path, rows: list[Row]) -> Iterator[Note]:
+    """Yields what is suspicious about the tags of usable rows, which must have one at least."""
+    tagged = [row.tags for row in rows if row.tags]
+    if rows and not tagged:
+        raise DatasetError(
+            f"Some images must have a label, but `{TAGS}` is empty in all rows of {path}; give "
+            f"images their labels, with '{SEPARATOR}' between them."
+        )
+    if tagged and all(len(tags) == 1 for tags in tagged):
+        longest = max((tag for (tag,) in tagged), key=len)
+        yield Note(
+            f"no image has more than one tag; the longest is '{longest:.60}', and '{SEPARATOR}' "
+            "would part several in a cell"
+        )
 
 
 def _check_marks(path: Path, rows: list[dict[str, str]], held_out: bool) -> None:

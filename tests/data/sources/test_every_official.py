@@ -7,12 +7,15 @@ import shutil
 import tarfile
 import zipfile
 
+import numpy as np
 import pytest
 
 from hsearch.data.library import open_data, prepare
 from hsearch.data.records import BadFilesError
 from hsearch.data.sources import available_sources, load_source
+from hsearch.data.splits import split_store
 from hsearch.errors import DatasetError
+from hsearch.folds import ALL_CLASSES, NUM_FOLDS
 from tests.data.miniature import Miniature
 from tests.data.toy import save
 
@@ -84,6 +87,28 @@ def test_folder_and_archives_give_the_same_store(mini, files, tmp_path, data_hom
         prepare(mini.name, archive(files, tmp_path / f"all.{suffix}"), force=True)
         assert digest(mini) == whole
     assert [path.name for path in data_home.iterdir()] == [f"{mini.name}.arrow"]
+
+
+TAGGED = [each for each in EVERY if load_source(each.name).level_names is None]
+
+
+@pytest.mark.usefixtures("data_home")
+@pytest.mark.parametrize("mini", TAGGED, ids=lambda mini: mini.name)
+def test_images_of_several_labels_have_folds_and_their_official_test(mini, files):
+    mini.build(files)
+    prepare(mini.name, files)
+    store = open_data(mini.name)
+    splits = split_store(store)
+    assert splits.test.tolist() == np.flatnonzero(store.split == "test").tolist()
+    assert sorted([*splits.trainval, *splits.test]) == list(range(len(store)))
+    folds = [splits.fold(number) for number in range(NUM_FOLDS)]
+    assert sorted(row for fold in folds for row in fold.validation) == splits.trainval.tolist()
+    for fold in folds:
+        assert sorted([*fold.train, *fold.validation]) == splits.trainval.tolist()
+        assert fold.hierarchy.names == (store.tag_names,)
+        assert np.array_equal(fold.train_labels, store.tags[fold.train])
+    whole = splits.fold(ALL_CLASSES)
+    assert (whole.train.tolist(), len(whole.validation)) == (splits.trainval.tolist(), 0)
 
 
 @pytest.mark.parametrize(("mini", "path"), having("needed"))

@@ -119,6 +119,29 @@ def test_keys_may_be_missing_nested_or_called_path(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_images_may_have_several_labels(tmp_path, kind):
+    tags = ["cat;dog", ""] if kind == "csv" else [["cat", "dog"], []]
+    for folder in ("train", "test"):
+        rows = [{"file_name": f"{i}.jpg", "tags": own} for i, own in enumerate(tags)]
+        write(tmp_path / folder, kind, rows)
+    assert read(tmp_path) == [
+        Record(f"{folder}/{i}.jpg", tmp_path / folder / f"{i}.jpg", (), folder, tags=own)
+        for folder in ("test", "train")
+        for i, own in enumerate([("cat", "dog"), ()])
+    ]
+
+
+def test_objects_that_lack_tags_have_none(tmp_path):
+    lines = [{"file_name": "a.jpg", "tags": ["x", "y"]}, {"file_name": "b.jpg"}]
+    write(tmp_path, "jsonl", [*lines, {"file_name": "c.jpg", "tags": {"x": 1}}])
+    assert read(tmp_path) == [
+        Record("a.jpg", tmp_path / "a.jpg", (), tags=("x", "y")),
+        Record("b.jpg", tmp_path / "b.jpg", ()),
+        Problem("row 3 (c.jpg)", "tags are neither text nor a list of texts"),
+    ]
+
+
 @pytest.mark.usefixtures("data_home")
 def test_what_is_missing_or_not_listed(tmp_path):
     rows = images([1, 2], per_class=3)
@@ -151,6 +174,8 @@ def test_what_is_missing_or_not_listed(tmp_path):
         ("metadata.csv", b"filename,label\na.jpg,x\n", "`file_name` and either.*has: filename"),
         ("metadata.csv", b"file_name,label,spilt\na.jpg,x,y\n", "did you mean 'split'"),
         ("metadata.csv", b"file_name,label,level_0\na.jpg,x,y\n", "has both"),
+        ("metadata.csv", b"file_name,label,tags\na.jpg,x,y\n", "has both: tags, label"),
+        ("metadata.jsonl", b'{"file_name": "a.jpg", "tags": []}', "`tags` is empty in all rows"),
         ("metadata.csv", b"file_name,label\n\xff,x\n", "cannot be read as UTF-8"),
         ("metadata.parquet", b"PAR1", "cannot be read as Parquet"),
         ("train/metadata.csv", b"file_name,label,a\nx,1,2\n", "the same columns, but .*test"),

@@ -5,7 +5,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from hsearch.data.records import Note, Problem, Record
-from hsearch.data.sources.table import read_table, records
+from hsearch.data.sources.table import records
+from hsearch.data.tables import read_table
 from hsearch.errors import DatasetError
 
 
@@ -166,7 +167,7 @@ def test_any_way_of_writing_a_path_inside_the_folder_is_good(tmp_path):
         ("", "no rows"),
         ("path,label\n", "no rows"),
         ("file,label\na,b\n", "needs the column `path`"),
-        ("path,class\na,b\n", "either `label` or `level_0`"),
+        ("path,class\na,b\n", "either `label`, or `level_0`.* or `tags`"),
         ("path,label,level_0\na,b,c\n", "has both: label, level_0"),
         ("path;label\na;b\n", "commas, but .* has semicolons"),
         ("path\tlabel\na\tb\n", "commas, but .* has tabs"),

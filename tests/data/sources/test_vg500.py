@@ -6,7 +6,7 @@ import pytest
 from hsearch.data.library import open_data, prepare
 from tests.data.miniature import Fault, Miniature, save_images, write_lines
 
-TRAIN = {"2360596.jpg": [0, 7, 499], "2385068.jpg": [7], "77.jpg": [0, 21]}
+TRAIN = {"2360596.jpg": [0, 7, 499], "2385068.jpg": [7], "77.jpg": [0, 21], "78.jpg": [21]}
 TEST = {"2325106.jpg": [499], "4754.jpg": [7, 0, 21]}
 SECOND = ("2385068.jpg", "4754.jpg")
 INDEX = "vg_category_500_labels_index.json"
@@ -24,14 +24,14 @@ MINIATURES = (
     Miniature(
         name="vg500",
         build=build,
-        images=5,
+        images=6,
         classes=4,
         needed=("train_list_500.txt", "test_list_500.txt", INDEX, "VG_100K"),
         texts=("train_list_500.txt", "test_list_500.txt"),
         listed="VG_100K/77.jpg",
         unlisted="VG_100K_2/1.jpg",
         faults=(
-            Fault("train_list_500.txt", "77.jpg", "78.jpg", r"78.jpg \(line 3 of .* has none"),
+            Fault("train_list_500.txt", "77.jpg", "79.jpg", r"79.jpg \(line 3 of .* has none"),
             Fault(INDEX, "[7]", "[500]", r"0 to 499 .* 2385068.jpg .* has \[500\]"),
             Fault(INDEX, "[7]", "[-1]", r"has \[-1\]"),
             Fault(INDEX, "[7]", '["7"]', r"has \['7'\]"),
@@ -62,7 +62,7 @@ def test_all_images_may_lie_in_one_folder(tmp_path):
     for name in SECOND:
         (tmp_path / "VG_100K_2" / name).rename(tmp_path / "VG_100K" / name)
     (tmp_path / "VG_100K_2").rmdir()
-    assert prepare("vg500", tmp_path).images == 5
+    assert prepare("vg500", tmp_path).images == 6
 
 
 @pytest.mark.usefixtures("data_home")
