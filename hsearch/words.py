@@ -1,5 +1,7 @@
 """Words that several rooms say alike."""
 
+from typing import NamedTuple
+
 _TITLES = {
     "map_at_r": "MAP@R",
     "r_precision": "R-precision",
@@ -17,6 +19,31 @@ _TITLES = {
     "map": "mAP",
     **{name: name.upper() for name in ("cp", "cr", "cf1", "op", "or", "of1")},
 }
+
+
+class FloorWords(NamedTuple):
+    """How the floor is called, what a method must beat.
+
+    Attributes:
+        short: In the head of a column.
+        row: In a table of methods.
+        noun: In a sentence.
+    """
+
+    short: str
+    row: str
+    noun: str
+
+
+FLOORS = {
+    "retrieval": FloorWords(
+        "untrained features", "frozen backbone, no training", "the untrained backbone"
+    ),
+    "multilabel": FloorWords(
+        "label frequencies", "label frequencies, no image seen", "label frequencies alone"
+    ),
+}
+"""By task, what needs no training."""
 
 
 def plural(count: int, noun: str) -> str:

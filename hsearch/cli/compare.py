@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--metric",
-    help="What decides on the test classes; by default the objective of the searches.",
+    help="What decides on the test images; by default the objective of the searches.",
 )
 @click.option(
     "--write",
@@ -121,7 +121,7 @@ def _chosen(
             others = [record for records in found.values() for record in records if record]
             like = f", as others were by `{others[0].command}`" if others else ""
             raise ConfigError(
-                f"Studies are compared on the test classes, but {name} is not reproduced yet; run "
+                f"Studies are compared on the test images, but {name} is not reproduced yet; run "
                 f"`hsearch reproduce {name}{given}`{like}."
             )
     first, second = PROTOCOLS

@@ -49,7 +49,7 @@ def _positive(ctx: click.Context, param: click.Parameter, value: float | None) -
     show_default=True,
     type=click.Choice(["train", "seen", "validation", "test"]),
     help="Images that the run's fold was trained on, images of the same classes that the data set "
-    "holds out (they query those), its validation classes, or the test classes.",
+    "holds out (they query those), its validation images, or the test images.",
 )
 @click.option(
     "--embeddings",
@@ -130,8 +130,9 @@ def evaluate(
     """Score trained networks, or embeddings from a file.
 
     RUN is a folder that `hsearch train` has written; the network of its best epoch is scored.
-    Several runs of one method, such as its folds, are scored on the test classes one by one
-    (separated: mean and standard deviation) and with their embeddings joined (concatenated).
+    Several runs of one method, such as its folds, are scored on the test images one by one
+    (separated: mean and standard deviation) and with their embeddings joined (concatenated); for
+    images with several labels that joins their scores of every label as well, by their mean.
     Embeddings of any other program are scored from files.
 
     \b
@@ -154,9 +155,9 @@ def evaluate(
         from hsearch.cli.counting import counting
         from hsearch.training.score import differences, embed_runs, run_facts
 
+        _check_metrics(ctx, runs[0])
         with counting("embedding") as progress:
             models = embed_runs(runs, part, progress)
-        _check_metrics(ctx, models[0])
         if others := differences(runs):
             click.echo(
                 f"hsearch: note: these runs differ not only in their fold: {', '.join(others)}",
@@ -186,13 +187,16 @@ def _check_usage(
             raise click.UsageError(f"Leave {option.opts[0]} out: {why}.")
 
 
-def _check_metrics(ctx: click.Context, model: "AnyEmbedded") -> None:
+def _check_metrics(ctx: click.Context, run: Path) -> None:
     """Raises if an option is given for which images with several labels have no use."""
-    from hsearch.evaluation.label_scoring import LabelEmbedded
+    from hsearch.methods import load_method
+    from hsearch.training.folder import read_job
 
+    if load_method(read_job(run).method.name).task != "multilabel":
+        return
     for option in ctx.command.params:
         given = ctx.get_parameter_source(option.name or "") is not ParameterSource.DEFAULT
-        if isinstance(model, LabelEmbedded) and option.name in _OF_RETRIEVAL and given:
+        if option.name in _OF_RETRIEVAL and given:
             raise click.UsageError(
                 f"Leave {option.opts[0]} out: it is about retrieval by classes, but these images "
                 "have several labels each."

@@ -23,7 +23,7 @@ _PARTS_OF_FOLD = 3  # STUDY/trial-0007/fold-0
     default="validation",
     show_default=True,
     type=click.Choice(["validation", "test"]),
-    help="Whose images a network is shown with: the fold's validation classes, or the test's.",
+    help="Whose images a network is shown with: the fold's validation images, or the test's.",
 )
 @click.option(
     "--to",
@@ -46,7 +46,8 @@ def look(name: str, part: "LookPart", folder: Path | None, storage: str, out: Pa
     Of a study: its history, what the race saved, and its knobs; and the network of the best trial's
     fold 0, if it is kept. Of a run's folder: what queries find, maps of the embeddings before and
     after training, the metrics of every level, violations of the hierarchy, confusions, and the
-    hierarchy that the method has learned.
+    hierarchy that the method has learned; for images with several labels, where the network looks
+    for a label, which labels are alike, what labels find, and how well each is told.
     """
     run = Path(name)
     if (run / "job.json").exists() or (run.is_dir() and run.name != name):

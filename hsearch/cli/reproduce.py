@@ -42,7 +42,7 @@ FIRST_SEED = 1000
     show_default=True,
     type=click.Choice(["cross-validated", "classic"]),
     help="A network per fold, scored separated and concatenated; or one network that is trained "
-    "on all classes but the test classes.",
+    "on all images but those of the test.",
 )
 @click.option(
     "--trial",
@@ -62,7 +62,8 @@ FIRST_SEED = 1000
 )
 @click.option(
     "--recipe",
-    help="Of the classic protocol, by default hpl/classic: ResNet-50, 512-d, 30 epochs.",
+    help="Of the classic protocol, by default hpl/classic: ResNet-50, 512-d, 30 epochs; for "
+    "several labels mulcon/coco: ResNet-101, 448 px, 50 epochs.",
 )
 @click.option(
     "--set",
@@ -109,9 +110,10 @@ def reproduce(
 ) -> None:
     """Train the best trial again with new seeds, and test it.
 
-    Run again, it continues. Every run is scored on the test classes, which the search has never
+    Run again, it continues. Every run is scored on the test images, which the search has never
     seen. At the end stand mean, standard deviation and 95 % t-interval of all metrics over the
-    runs, beside the floor: the untrained backbone's own features.
+    runs, beside the floor: the untrained backbone's own features, or for images with several labels
+    the frequencies of labels alone.
     """
     from hsearch.cli.studies import find_trial
 
@@ -209,22 +211,21 @@ def _reproduce(
 
 def _final_words(record: "ReproductionRecord", storage: str) -> None:
     """Prints the result and what can be done with it, in commands that can be pasted."""
-    from hsearch.cli.reproducing import below_floor, result_rows
+    from hsearch.cli.reproducing import below_floor, floor_words, result_rows
     from hsearch.cli.tune import storage_words
 
     spec = record.spec
     columns, rows = result_rows(record)
     runs = plural(len(record.complete), "run")
-    title = f"\n{spec.study}, trial {spec.trial}, {spec.protocol}: {runs} on the test classes"
+    title = f"\n{spec.study}, trial {spec.trial}, {spec.protocol}: {runs} on the test images"
     print_table(columns, rows, title=title)
     click.echo("(mean +- standard deviation [95 % interval of the mean] over the runs)")
     for run in record.runs:
         if run.state == "failed":
             click.echo(f"Run {run.number} (seed {run.seed}) failed: {run.reason}")
     for kind in below_floor(record):
-        click.echo(
-            f"No better than the untrained backbone ({kind}): train longer, or with other settings."
-        )
+        floor = floor_words(record).noun
+        click.echo(f"No better than {floor} ({kind}): train longer, or with other settings.")
     where = storage_words(storage)
     click.echo(
         f"\nCompare with other methods: hsearch compare {shlex.quote(spec.study)}{where} ..."

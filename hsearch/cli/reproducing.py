@@ -16,9 +16,10 @@ from hsearch.cli.searching import Pace
 from hsearch.cli.study_words import duration_words
 from hsearch.cluster.reproducing import RunWatch
 from hsearch.folds import ALL_CLASSES
+from hsearch.methods import load_method
 from hsearch.results import EpochRecord, TestedKind, score_of
 from hsearch.search.reproduced import ReproductionRecord, RunRecord
-from hsearch.words import metric_title, plural
+from hsearch.words import FLOORS, FloorWords, metric_title, plural
 
 KINDS: tuple[TestedKind, ...] = ("separated", "concatenated")
 
@@ -33,11 +34,16 @@ def result_rows(record: ReproductionRecord) -> tuple[list[str], list[list[str]]]
         for name in next(iter(means.values()), floor)
     ]
     kinds = ["score"] if one_network else list(means)
-    return ["metric", *kinds[: len(means)], "floor (untrained features)"], rows
+    return ["metric", *kinds[: len(means)], f"floor ({floor_words(record).short})"], rows
+
+
+def floor_words(record: ReproductionRecord) -> FloorWords:
+    """Returns how the floor of the method's task is called."""
+    return FLOORS[load_method(record.spec.job.method.name).task]
 
 
 def below_floor(record: ReproductionRecord) -> list[str]:
-    """Returns in which ways the runs score no better than the untrained backbone."""
+    """Returns in which ways the runs score no better than the floor."""
     floor = record.floor or {}
     found: list[str] = []
     for kind in KINDS:
@@ -87,6 +93,7 @@ class ReproductionProgress(RunWatch):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.spec = record.spec
+        self.floor_noun = floor_words(record).noun
         self.runs = {run.number: run for run in record.runs}
         self.ended, self.again = ended, again
         self.console = Console(highlight=False, markup=False, stderr=aside)
@@ -141,8 +148,8 @@ class ReproductionProgress(RunWatch):
             self.pace.epoch(number, fold, record, self.spec.job.training.schedule.epochs)
 
     def floor(self) -> None:
-        """Says that the untrained backbone is tested."""
-        self.said("The untrained backbone is tested.")
+        """Says that the floor is tested."""
+        self.said(f"The floor is tested: {self.floor_noun}.")
 
     def run(self, record: RunRecord) -> None:
         """Prints what is new about a run: finished folds (in a pipe), and its end."""

@@ -150,7 +150,7 @@ def _reproduced(name: str, storage: str) -> Iterator[str]:
             yield (
                 f"Reproduced ({protocol}, trial {found.spec.trial}, "
                 f"{plural(len(found.complete), 'run')}): {metric_title(metric)} {means[metric]} on "
-                f"the test classes, {kind}; more with `hsearch compare {name}`."
+                f"the test images, {kind}; more with `hsearch compare {name}`."
             )
 
 

@@ -34,7 +34,7 @@ _DECIDED_BY_LIKE = ("method", "data", "splits", "recipe", "settings", "epochs", 
     default=0,
     show_default=True,
     type=click.IntRange(0, 3),
-    help="Whose classes to validate on; the others are trained on.",
+    help="Whose classes, or images, to validate on; the others are trained on.",
 )
 @training_options
 @storage_option

@@ -41,7 +41,7 @@ class RunWatch(Watch):
         """Called when a run has got a fold, or ended; state and folds say which."""
 
     def floor(self) -> None:
-        """Called when the untrained backbone is tested."""
+        """Called when the floor is tested."""
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hsearch.errors import ConfigError
 from hsearch.evaluation.query_table import QUERIES, QueryTable, read_query_tables
+from hsearch.methods import load_method
 from hsearch.report.values import Kind
 from hsearch.results import Metrics, Tested, score_of
 from hsearch.search.record import StudyRecord
@@ -40,6 +42,11 @@ class Entrant:
     def method(self) -> str:
         """Name of the method."""
         return self.job.method.name
+
+    @property
+    def task(self) -> Literal["retrieval", "multilabel"]:
+        """Of the method."""
+        return load_method(self.method).task
 
     def metrics(self, kind: Kind) -> dict[int, Metrics]:
         """Returns the metrics of its complete runs by seed; none where it lacks that kind."""

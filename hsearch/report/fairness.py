@@ -23,6 +23,7 @@ _SETTINGS = {
     "batch": ("batch.",),
     "optimiser": ("optimizer.",),
     "schedule": ("schedule.",),
+    "stages": ("stages.",),
 }
 
 
@@ -111,7 +112,9 @@ def _setting_finding(
 
 
 def _value_words(value: object) -> str:
-    if isinstance(value, dict | list):
+    if isinstance(value, dict):
+        return str({name: each for name, each in value.items() if each != {}})
+    if isinstance(value, list):
         return str(value)
     return "not set" if value is None else typed(value)
 
@@ -129,6 +132,7 @@ def _summary(topic: str, training: TrainingSpec) -> str:
         "augmentation": f"{image.cropping} crops, flips with a chance of {image.flip:g}",
         "batch": plural(batch.size, "image"),
         "optimiser": training.optimizer.name,
+        "stages": ", ".join([*training.stages, "the rest"]) if training.stages else "one",
         "schedule": f"at most {plural(schedule.epochs, 'epoch')}, learning rate {schedule.lr}",
     }[topic]
 

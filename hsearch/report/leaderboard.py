@@ -12,9 +12,15 @@ from hsearch.report.statistics import group_letters
 from hsearch.report.values import KINDS, Contrast, Floor, Kind, Leaderboard, Row, Table
 from hsearch.report.verdict import contrasts, estimate
 from hsearch.results import score_of
-from hsearch.words import metric_title
+from hsearch.words import FLOORS, metric_title
 
-FLOOR = "frozen backbone, no training"
+_BLIND = {
+    "retrieval": "Scores query by query are missing ({kind}), so runs alone decide, and the "
+    "verdict is about these very queries",
+    "multilabel": "Labels are scored over all images at once and not query by query ({kind}), so "
+    "runs alone decide, and the verdict is about these very images",
+}
+"""By task, why methods are not compared on queries."""
 
 
 def leaderboards(entrants: Sequence[Entrant], metric: str | None = None) -> tuple[Leaderboard, ...]:
@@ -176,9 +182,10 @@ def _floors(entrants: Sequence[Entrant], metric: str) -> tuple[Floor, ...]:
             same[0].append(name)
         else:
             found.append((floor, [name]))
+    called = FLOORS[entrants[0].task].row
     return tuple(
         Floor(
-            name=FLOOR if len(found) == 1 else f"{FLOOR} (of {', '.join(names)})",
+            name=called if len(found) == 1 else f"{called} (of {', '.join(names)})",
             score=score_of(metrics, metric),
             metrics=metrics,
         )
@@ -193,34 +200,32 @@ def _same(one: dict[str, float], other: dict[str, float]) -> bool:
     )
 
 
-def _below_floor(table: Table) -> list[str]:
-    """Says which methods are no better than no training."""
+def _below_floor(table: Table, floor: str) -> list[str]:
+    """Says which methods are no better than no training; `floor` names that in a sentence."""
     highest = max((floor.score for floor in table.floors), default=-math.inf)
     below = [row.name for row in table.rows if row.score.mean <= highest]
     if not below:
         return []
     return [
-        f"No better than the untrained backbone ({table.kind}): {', '.join(below)}. Train longer, "
-        "or with other settings, before you conclude anything."
+        f"No better than {floor} ({table.kind}): {', '.join(below)}. Train longer, or with other "
+        "settings, before you conclude anything."
     ]
 
 
 def _notes(entrants: Sequence[Entrant], tables: Sequence[Table], metric: str) -> tuple[str, ...]:
     notes: list[str] = []
+    task = entrants[0].task
     for table in tables:
         blind = [_pair_words(p) for p in table.contrasts if p.runs > 1 and p.p_queries is None]
         if blind:
-            notes.append(
-                f"Scores query by query are missing ({table.kind}), so runs alone decide, and the "
-                f"verdict is about these very queries: {'; '.join(blind)}."
-            )
+            notes.append(f"{_BLIND[task].format(kind=table.kind)}: {'; '.join(blind)}.")
         alone = [_pair_words(p) for p in table.contrasts if p.p_runs is None]
         if alone:
             notes.append(
                 f"Fewer than two shared seeds ({table.kind}), so they cannot be told apart: "
                 f"{'; '.join(alone)}."
             )
-        notes += _below_floor(table)
+        notes += _below_floor(table, FLOORS[task].noun)
         if any(p.runs < len(row.runs) for p in table.contrasts for row in table.rows if p.runs):
             notes.append(
                 f"Not all have the same seeds ({table.kind}): means are over all runs of a method, "

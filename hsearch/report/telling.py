@@ -8,14 +8,14 @@ NONE = "-"
 
 KIND_WORDS = {
     "separated": "each network alone, mean over the networks of a run",
-    "concatenated": "the embeddings of a run's networks joined",
+    "concatenated": "the networks of a run joined into one",
 }
 
 METHOD_WORDS = (
     "Intervals are 95 % by Student's t over runs. p (runs) is a paired t-test over runs of the "
     "same seed; p (queries) a paired bootstrap over queries and runs; both are corrected by Holm "
     "over all pairs of methods. Two methods are told apart only if each test that could be made is "
-    "below 5 %; those that share a letter are not. The verdict is about these test classes, and "
+    "below 5 %; those that share a letter are not. The verdict is about this very test, and "
     "about the knobs that one search of each method has found."
 )
 

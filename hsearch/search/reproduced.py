@@ -89,7 +89,8 @@ class ReproductionRecord(Spec):
     Attributes:
         spec: What is reproduced.
         runs: By number.
-        floor: All metrics of the backbone's own features on the test classes: no training, no head.
+        floor: All metrics on the test images of what needs no training: the backbone's own
+            features without a head, or label frequencies where images have several labels.
         run_ids: Of MLflow's runs, by run.
         token: Tells it from one that was begun anew.
         command: That the last driver was started with.

@@ -121,7 +121,7 @@ class Reproduction(StoredStudy):
                     self._optuna.set_trial_state_values(key, TrialState.FAIL)
 
     def record_floor(self, floor: Metrics) -> None:
-        """Records how the untrained backbone scores on the test classes."""
+        """Records how the floor scores on the test images."""
         self.set_attribute("floor", floor)
 
     def note_run(self, run_id: str, number: int) -> None:

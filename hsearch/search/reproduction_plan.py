@@ -82,5 +82,5 @@ def _check(study: StudyRecord, trial: TrialRecord, seed: int, runs: int) -> None
     if open_data(trial.job.data).digest != trial.job.data_digest:
         raise ConfigError(
             f"The data set '{trial.job.data}' has changed since '{study.name}' was searched, so "
-            "that its test classes may be others; search again on the new data."
+            "that its test may be another; search again on the new data."
         )

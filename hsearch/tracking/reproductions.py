@@ -147,7 +147,7 @@ def run_view(study: StudyRecord, record: ReproductionRecord, run: RunRecord) -> 
         "hsearch.run": str(run.number),
         "hsearch.state": run.state,
         NOTE: f"Run {run.number} of `{record.command or f'hsearch reproduce {spec.study}'}`: trial "
-        f"{spec.trial} with seed {run.seed}, {spec.protocol}, on the test classes.",
+        f"{spec.trial} with seed {run.seed}, {spec.protocol}, on the test images.",
         **({"hsearch.reason": run.reason} if run.reason else {}),
     }
     return RunView(

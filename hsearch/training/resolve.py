@@ -7,6 +7,7 @@ from typing import Any
 
 from hsearch.addresses import is_address, read_address
 from hsearch.data.library import open_data
+from hsearch.data.splits import split_store
 from hsearch.data.store import Store
 from hsearch.errors import ConfigError, did_you_mean
 from hsearch.folds import Splits
@@ -61,7 +62,7 @@ def resolve_job(
         settings: Values by dotted key: `method.KNOB` or a setting of the recipe.
         data: Name, path or address of a store; by default the embedded one of the method's task.
         recipe: Name of a recipe; by default that of the method's task.
-        splits: How classes are split.
+        splits: How classes are split; images with several labels have one way only.
         fold: From 0.
         seed: Root of all draws.
         objective: The metric that decides which epoch is the best, one of the data's
@@ -71,9 +72,9 @@ def resolve_job(
         read_address(data)  # no message may repeat one that holds credentials
     _check_names(method, settings)
     kind = load_method(method)
-    data = data or DATA[kind.task]
-    recipe = recipe or DEFAULTS[kind.task]
-    objective = objective or OBJECTIVES[kind.task]
+    data = DATA[kind.task] if data is None else data
+    recipe = DEFAULTS[kind.task] if recipe is None else recipe
+    objective = OBJECTIVES[kind.task] if objective is None else objective
     knobs = {key.removeprefix("method."): v for key, v in settings.items() if _is_knob(key)}
     checked = check_knobs(method, {**recipe_knobs(recipe, method), **knobs})
     check_ranges(method, checked)  # before data are opened, which may render them first
@@ -85,6 +86,7 @@ def resolve_job(
     _check_stages(method, checked, training)
     store = open_data(data)
     _check_task(method, store)
+    split_store(store, splits)  # which raises where there are no folds
     _check_objective(objective, data, store)
     check_ranges(method, checked, store.hierarchy.num_levels)
     # A path must still be right from another folder; of an address each machine makes its own copy.

@@ -1,4 +1,4 @@
-"""Scoring trained runs on their validation classes or on the test classes."""
+"""Scoring trained runs on their validation images or on the test images."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -65,8 +65,8 @@ def embed_runs(
     if len(jobs) > 1:
         if part != "test":
             raise ConfigError(
-                "Several runs can be scored together on the test classes alone, because their "
-                f"{part} classes differ; add `--on test`, or give one run."
+                "Several runs can be scored together on the test images alone, because their "
+                f"{part} images differ; add `--on test`, or give one run."
             )
         if len({path.resolve() for path in paths}) < len(paths):
             raise ConfigError("Every run counts once, but one was given twice.")
@@ -195,9 +195,18 @@ def embed_part(
 
 
 def part_rows(job: FoldJob, store: Store, part: Part) -> PartRows:
-    """Returns the rows of a part of the job's data, and which of them query and are retrieved."""
+    """Returns the rows of a part of the job's data, and which of them query and are retrieved.
+
+    Raises:
+        ConfigError: There are no such images.
+    """
     splits = split_store(store, job.splits)
     fold = splits.fold(job.fold)
+    if part == "validation" and not len(fold.validation):
+        raise ConfigError(
+            f"{job.method.name} was trained on all images of '{store.name}' but those of the test, "
+            "so it has no validation images; add `--on test`."
+        )
     if part == "test":
         rows = splits.test
         return PartRows(part, rows, store.is_query[rows], store.is_gallery[rows])

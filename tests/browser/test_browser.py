@@ -107,7 +107,7 @@ def test_the_gallery_is_seen_in_a_run_that_stands_below_its_study(made, runs_pag
     press(page, f"//a[.='{run}']")
     see(page, f"//h1[contains(., '{run}')] | //h2[contains(., '{run}')]")
     see(page, f"//a[.='{study}']")  # its parent
-    see(page, "//*[contains(., 'trial 2 with seed 1000, cross-validated, on the test classes.')]")
+    see(page, "//*[contains(., 'trial 2 with seed 1000, cross-validated, on the test images.')]")
     keep_picture(page, "mlflow-run")
     press(page, "//*[@role='tab'][normalize-space(.)='Artifacts']")
     press(page, "//*[self::li or self::div or self::span][normalize-space(.)='pictures']")

@@ -139,7 +139,7 @@ def test_folds_are_scored_one_by_one_and_joined(runs, method):
 @pytest.mark.parametrize(
     ("names", "arguments", "sentence"),
     [
-        (["fold-0", "fold-1"], [], "their validation classes differ; add `--on test`"),
+        (["fold-0", "fold-1"], [], "their validation images differ; add `--on test`"),
         (["fold-0", "hier"], ["--on", "test"], "must have the same method"),
         (["fold-0", "marked"], ["--on", "test"], "must have the same data set"),
         (["fold-0", "fold-0"], ["--on", "test"], "given twice"),
@@ -172,7 +172,7 @@ def test_a_network_is_scored_on_the_classes_it_learned_from_too(runs):
     assert 0 <= seen["metrics"]["linear_accuracy"] <= 1
     result = hsearch("evaluate", runs["fold-0"], runs["fold-1"], "--on", "train")
     assert result.exit_code == 2
-    assert "train classes differ" in result.stderr
+    assert "train images differ" in result.stderr
 
 
 def test_runs_that_are_not_folds_of_one_setting_are_told(runs, toy_store, tmp_path):

@@ -178,4 +178,4 @@ def test_a_reproduction_is_told_with_its_study(tmp_path, toy_store):
         finish_run(reproduction, 1, 0.6)
         mean = reproduction.record().means("separated")["map_at_r"]
     shown = CliRunner().invoke(main, ["studies", "s", "--storage", storage]).output
-    assert f"2 runs): MAP@R {mean} on the test classes, separated" in shown
+    assert f"2 runs): MAP@R {mean} on the test images, separated" in shown

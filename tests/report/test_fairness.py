@@ -1,6 +1,7 @@
 """The audit says in words what was not the same for all."""
 
 from hsearch.report.fairness import audit, told
+from hsearch.spec_stage import StageSpec
 from tests.report.made_reproductions import made_entrant, made_study, with_settings
 from tests.search.made_results import made_job
 
@@ -80,6 +81,20 @@ def test_a_setting_that_all_search_may_differ_but_not_one_that_is_fixed_for_some
     assert found["searched knobs"][1] == (
         "hpl was searched with 0 free knobs, triplet and hier with 1 free knob."
     )
+
+
+def test_stages_that_not_all_have_are_told():
+    plain, staged = made_job("bce"), made_job("mulcon")
+    stages = {"classify": StageSpec(share=0.5, batch={"views": 1})}
+    training = staged.training.model_copy(update={"stages": stages})
+    jobs = {"mulcon": staged.model_copy(update={"training": training}), "bce": plain}
+    entrants = [made_entrant(m, SCORES, study=made_study(m, job=job)) for m, job in jobs.items()]
+    assert findings(*entrants)["stages"] == (
+        False,
+        "stages.classify is {'share': 0.5, 'batch': {'views': 1}} for mulcon, but not set for bce.",
+    )
+    assert findings(entrants[0])["stages"] == (True, "The same for all: classify, the rest.")
+    assert findings(entrants[1])["stages"] == (True, "The same for all: one.")
 
 
 def test_a_search_that_went_on_is_noticed():

@@ -6,10 +6,12 @@ from scipy import stats
 
 from hsearch.errors import ConfigError
 from hsearch.report.entrant import Entrant
-from hsearch.report.leaderboard import FLOOR, leaderboards
+from hsearch.report.leaderboard import leaderboards
 from hsearch.report.values import Leaderboard
+from hsearch.words import FLOORS
 from tests.report.made_reproductions import made_entrant, made_metrics, made_study, on_data
 
+FLOOR = FLOORS["retrieval"].row
 GOOD = [0.70, 0.71, 0.72, 0.70, 0.71]
 FAIR = [0.69, 0.71, 0.71, 0.71, 0.70]
 BAD = [0.50, 0.52, 0.51, 0.50, 0.52]
@@ -209,3 +211,22 @@ def test_another_metric_than_that_of_the_search_and_other_seeds_are_noted():
     assert not any("maximised" in note or "same seeds" in note for note in same.notes)
     (unequal,) = leaderboards([made_entrant("hpl", GOOD), made_entrant("proxy_nca", BAD[:3])])
     assert any(note.startswith("Not all have the same seeds") for note in unequal.notes)
+
+
+def test_labels_have_a_floor_and_a_reason_of_their_own():
+    entrants = [
+        made_entrant("mulcon", GOOD, queries=False),
+        made_entrant("bce", BAD, queries=False, floor=0.6),
+    ]
+    (board,) = leaderboards(entrants)
+    assert [floor.name for floor in board.tables[0].floors] == [
+        "label frequencies, no image seen (of mulcon)",
+        "label frequencies, no image seen (of bce)",
+    ]
+    assert board.notes[0] == (
+        "Labels are scored over all images at once and not query by query (separated), so runs "
+        "alone decide, and the verdict is about these very images: mulcon and bce."
+    )
+    assert board.notes[1].startswith("No better than label frequencies alone (separated): bce. ")
+    (board,) = leaderboards([made_entrant("mulcon", GOOD, queries=False)])
+    assert [floor.name for floor in board.tables[0].floors] == ["label frequencies, no image seen"]

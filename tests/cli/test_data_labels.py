@@ -1,0 +1,96 @@
+"""`hsearch data` on images with several labels each."""
+
+import re
+
+import pytest
+from click.testing import CliRunner
+
+from hsearch.cli.main import main
+from hsearch.data.records import Record
+from hsearch.data.splits import split_store
+from hsearch.folds import NUM_FOLDS
+from tests.data.sources.test_voc2007 import build as build_voc2007
+from tests.data.toy import encode, photo, toy_store
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HSEARCH_DATA", str(tmp_path / "data"))
+    return tmp_path / "data"
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, ["data", *(str(argument) for argument in arguments)])
+
+
+def cells(result):
+    """The lines of tables, their columns parted by tabs."""
+    return [re.sub("  +", "\t", line) for line in result.output.splitlines()]
+
+
+@pytest.fixture
+def put(folder):
+    """Makes the data `mine`; image i has the tags t with i % (t + 1) == 0."""
+
+    def make(marks):
+        records = [
+            Record(
+                f"{i:02d}",
+                encode(photo(i)),
+                (),
+                split=mark,
+                tags=tuple(f"tag-{t}" for t in range(3) if i % (t + 1) == 0),
+            )
+            for i, mark in enumerate(marks)
+        ]
+        return toy_store(folder / "mine.arrow", records)
+
+    return make
+
+
+@pytest.mark.parametrize("marks", [["train"] * 16 + ["test"] * 4, [""] * 20])
+def test_folds_of_images_are_shown(put, marks):
+    store = put(marks)
+    result = run("show", "mine")
+    assert result.exit_code == 0, result.output
+    assert result.stderr == ""
+    assert "No folds" not in result.output
+    shown = cells(result)
+    assert "PART\tTAGS\tIMAGES" in shown
+    assert "trainval\t3\t16" in shown
+    assert "test\t3\t4" in shown
+    for number in range(NUM_FOLDS):
+        fold = split_store(store).fold(number)
+        found = int(store.tags[fold.validation].any(axis=0).sum())
+        assert f"fold {number} train\t3\t12" in shown
+        assert f"fold {number} val\t{found}\t4" in shown
+
+
+@pytest.mark.parametrize(
+    ("marks", "sentence"),
+    [
+        (["train"] * 20, "none is marked test; mark the test images"),
+        (["train"] * 10 + [""] * 10, "10 of 20 images have none"),
+        ([""] * 4, "4 folds and a test need at least 5 images"),
+    ],
+)
+def test_why_there_are_no_folds_is_shown_in_their_place(put, marks, sentence):
+    put(marks)
+    shown = run("show", "mine")
+    assert shown.exit_code == 0
+    (line,) = [line for line in shown.stdout.splitlines() if line.startswith("No folds: ")]
+    assert sentence in line
+    assert "fold 0" not in shown.stdout
+
+
+def test_ranges_of_classes_are_none_of_images(put):
+    put([""] * 20)
+    shown = run("show", "mine", "--splits", "mlrc")
+    assert shown.exit_code == 0
+    assert "\nNo folds: `mlrc` splits are of classes" in shown.stdout
+
+
+def test_official_files_are_prepared_without_a_warning(tmp_path):
+    build_voc2007(tmp_path / "voc")
+    prepared = run("prepare", "voc2007", "--from", tmp_path / "voc")
+    assert (prepared.exit_code, prepared.stderr) == (0, "")

@@ -1,0 +1,156 @@
+"""A search, its reproduction and a comparison on images with several labels, on real Ray."""
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from hsearch.folds import NUM_FOLDS
+from hsearch.search.plan import plan_study
+from hsearch.search.reproduced import run_name, runs_folder
+from hsearch.search.reproduction import Reproduction, load_reproduction
+from hsearch.search.study import Study
+from hsearch.training.launch import train_locally
+from hsearch.training.loop import Report
+from hsearch.training.testing import floor_metrics, score_run
+from tests.cluster.searches import Command, Search, scores
+from tests.conftest import TINY
+from tests.search.made_reproduction import made_plan
+from tests.search.made_results import made_result
+
+PICTURES = {"attention.png", "label-neighbors.png", "label-gallery.png", "label-scores.png"}
+MLFLOW = ("--tracking-uri", "sqlite:///mlflow.db")
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory, label_store):
+    """A finished search of two trials; every fold is trained by two ranks."""
+    folder = tmp_path_factory.mktemp("searched")
+    options = ("--trials=2", "--workers-per-fold=2")
+    search = Search(folder, label_store, *options, method="mulcon")
+    search.run()
+    return search
+
+
+@pytest.fixture(scope="module")
+def reproduced(searched):
+    """What was printed when the search was reproduced."""
+    return Command(searched.folder, "reproduce", "toy", "--runs=2").run()
+
+
+@pytest.fixture(scope="module")
+def plain(searched, label_store):
+    """A study of bce in the same record, whose runs were trained and tested here, without Ray."""
+    storage, folder = str(searched.folder / "hsearch.db"), searched.folder / "studies"
+    plan = plan_study(method="bce", data=str(label_store.path), settings=TINY.copy())
+    with closing(Study.open("plain", storage, plan.spec, plan.space)) as study:
+        study.take_over()
+        trial = study.propose()
+        for fold in range(NUM_FOLDS):
+            job = trial.job.model_copy(update={"fold": fold})
+            study.record_fold(trial.number, made_result(job, 0.3))
+        spec = made_plan(study.record())
+    with closing(Reproduction.open(spec, storage)) as found:
+        found.take_over()
+        found.begin(2)
+        for number in range(2):
+            place = runs_folder(folder, spec) / run_name(number)
+            for fold in range(NUM_FOLDS):
+                job = spec.job_of(number, fold)
+                found.record_fold(number, train_locally(job, Report(), place / f"fold-{fold}"))
+            found.record_tested(number, score_run(place, range(NUM_FOLDS)))
+        found.record_floor(floor_metrics(spec.job))
+    return "plain"
+
+
+def artifacts(folder: Path, run: str) -> Path:
+    """Where MLflow keeps the files of a run."""
+    with closing(sqlite3.connect(folder / "mlflow.db")) as database:
+        ((place,),) = database.execute(
+            "select artifact_uri from runs where name = ?", (run,)
+        ).fetchall()
+    return Path(place.removeprefix("file://"))
+
+
+def latest(folder: Path, run: str) -> dict[str, float]:
+    with closing(sqlite3.connect(folder / "mlflow.db")) as database:
+        rows = database.execute(
+            "select m.key, m.value from latest_metrics m join runs r using (run_uuid) "
+            "where r.name = ?",
+            (run,),
+        ).fetchall()
+    return dict(rows)
+
+
+def test_trials_are_scored_by_the_mean_average_precision_of_labels(searched):
+    record = searched.record()
+    for trial in record["trials"]:
+        assert trial["state"] in ("complete", "lost")
+        assert (trial["state"] == "complete") == (len(trial["folds"]) == NUM_FOLDS)
+        for result in trial["folds"].values():
+            assert result["score"] == result["validation"]["map"]
+            assert result["ranks"] == 2
+            assert "label_precision_at_3" in result["validation"]
+    complete = [trial for trial in record["trials"] if trial["state"] == "complete"]
+    best = max(complete, key=lambda trial: sum(scores(trial)))
+    printed = searched.printed()
+    assert f"Best: trial {best['number']}" in printed
+    assert "trial 0  fold 0  mAP 0." in printed
+    assert "Traceback" not in printed
+
+
+def test_mlflow_has_the_metrics_and_the_pictures_of_the_study(searched):
+    found = latest(searched.folder, "toy")
+    assert {"mean/val/map", "mean/val/cf1", "mean/val/of1_top_3"} <= found.keys()
+    assert not any("map_at_r" in name for name in found)
+    pictures = {path.name for path in (artifacts(searched.folder, "toy") / "pictures").iterdir()}
+    assert pictures >= {"history.png", "race.png", "parallel.png", "slices.png"}
+
+
+def test_runs_are_tested_and_told_beside_the_frequencies_of_labels(searched, reproduced):
+    folder, printed = searched.folder, reproduced
+    record = load_reproduction("toy", "cross-validated", str(folder / "hsearch.db"))
+    assert record is not None
+    assert [run.state for run in record.runs] == ["complete"] * 2
+    place = folder / "studies" / "toy" / "reproduce-cross-validated" / "run-001"
+    tested = record.runs[1].tested
+    assert score_run(place, range(NUM_FOLDS)) == tested
+    assert tested is not None
+    assert tested.queries == 40
+    assert record.floor is not None
+    assert "FLOOR (LABEL FREQUENCIES)" in printed
+    assert "The floor is tested: label frequencies alone." in printed
+    line = next(line for line in printed.splitlines() if line.startswith("mAP "))
+    assert line.split()[-1] == f"{record.floor['map']:.4f}"
+    assert "is not drawn" not in printed
+    assert latest(folder, "toy")["floor/test/map"] == pytest.approx(record.floor["map"])
+
+
+@pytest.mark.usefixtures("reproduced")
+def test_mlflow_has_pictures_of_a_network_of_the_first_run(searched):
+    place = artifacts(searched.folder, "run-000 of toy (cross-validated)")
+    assert {path.name for path in (place / "pictures").iterdir()} == PICTURES
+
+
+def test_the_study_and_its_best_network_are_drawn(searched):
+    printed = Command(searched.folder, "look", "toy").run()
+    looks = searched.folder / "looks" / "toy"
+    assert "Fold 0 of the best trial, studies/toy/trial-000" in printed
+    assert {path.name for path in (looks / "best").iterdir()} == PICTURES
+    assert (looks / "history.png").exists()
+
+
+@pytest.mark.usefixtures("reproduced")
+def test_two_methods_are_compared(searched, plain):
+    command = ("compare", "toy", plain, "--write", "report", *MLFLOW)
+    printed = " ".join(Command(searched.folder, *command).run().split())
+    assert "METHOD MAP 95 % CI" in printed
+    assert "label frequencies, no image seen 0." in printed
+    assert "Labels are scored over all images at once" in printed
+    assert "backbone" not in printed.replace("The same for all: backbone", "")
+    (board,) = json.loads((searched.folder / "report" / "compare.json").read_text())["leaderboards"]
+    assert board["metric"] == "map"
+    assert {row["method"] for row in board["tables"][0]["rows"]} == {"mulcon", "bce"}
+    assert len(board["tables"][0]["floors"]) == 1
