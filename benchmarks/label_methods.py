@@ -34,10 +34,8 @@ ROWS: dict[str, tuple[str, dict[str, Value]]] = {
     "LLEN + BCE + LLCL": ("mulcon", {"stages": None}),
     "MulCon, two stages": ("mulcon", {}),
 }
-FINE_TUNED: dict[str, Value] = {
-    "optimizer.lr.backbone": 0.0005,
-    "optimizer.lr.attention": 0.003,
-}
+FINE_TUNED: dict[str, Value] = {"optimizer.lr.backbone": 0.0005}
+ATTENTION: dict[str, Value] = {"optimizer.lr.attention": 0.003}  # of the rows that have it
 SCRATCH = ("BCE", "MulCon, two stages")
 BACKBONE = "model.embedder.backbone.network."
 TARGET = 0.01
@@ -60,6 +58,8 @@ def train(
     """Trains one row with one seed; returns the result and how long it took."""
     torch.set_num_threads(1)
     method, own = ROWS[row]
+    if method == "mulcon":
+        own = ATTENTION | own
     job = resolve_job(method=method, data="scenes", settings={**settings, **own}, seed=seed)
     began = time.perf_counter()
     result = train_locally(job, Report(), folder)

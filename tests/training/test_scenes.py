@@ -18,14 +18,15 @@ from hsearch.training.folder import RunFolder
 from hsearch.training.launch import train_locally
 from hsearch.training.loop import Report
 from hsearch.training.resolve import resolve_job
+from hsearch.yaml_file import Value
 
 SEEDS = (0, 1, 2)
 MARGIN = 0.005
 BACKBONE = "model.embedder.backbone.network."
 # As published: the backbone has learned on other images, and goes on at a tenth of the heads' rate.
-FINE_TUNED = {
+ATTENTION: dict[str, dict[str, Value]] = {"mulcon": {"optimizer.lr.attention": 0.003}, "bce": {}}
+FINE_TUNED: dict[str, Value] = {
     "optimizer.lr.backbone": 0.0005,
-    "optimizer.lr.attention": 0.003,
     "schedule.epochs": 4,
     "schedule.eval_every": 4,
     "schedule.iterations_per_epoch": 25,
@@ -44,7 +45,7 @@ def pretrain(folder: Path) -> Path:
 
 def train(method: str, seed: int, weights: Path, folder: Path) -> FoldResult:
     torch.set_num_threads(1)
-    settings = {**FINE_TUNED, "model.weights": str(weights)}
+    settings = {**FINE_TUNED, **ATTENTION[method], "model.weights": str(weights)}
     job = resolve_job(method=method, data="scenes", settings=settings, seed=seed)
     return train_locally(job, Report(), folder / f"{method}-{seed}")
 
