@@ -2,8 +2,8 @@
 
     python benchmarks/label_methods.py [--quick] [--check]
 
-As in the paper, a backbone that has learned on other images (classes of `glyphs`) is fine-tuned at
-a tenth of the usual rate, and heads learn faster. All rows have the same recipe, images, folds and
+As in the paper, a backbone that has learned on other images (classes of `glyphs`) is fine-tuned,
+more slowly than the heads learn. All rows have the same recipe, images, folds and
 epochs; nothing is searched. `scratch` repeats the two ends of the list with a backbone from random
 weights that learns at the recipe's own rate. Scores are on the validation images of fold 0.
 """

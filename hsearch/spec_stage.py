@@ -22,7 +22,7 @@ class StageSpec(Spec):
     """A part of a training that comes before its last one.
 
     What it does not set is as in the rest of the recipe: of `optimizer: {lr: {backbone: 0.001}}`
-    the other rates stay as they are.
+    those of other groups that the recipe names stay as they are.
 
     Attributes:
         share: Of the epochs of the whole training, `schedule.epochs`; at least one epoch.

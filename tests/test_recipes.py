@@ -94,7 +94,7 @@ def test_an_unknown_recipe_is_answered_with_the_nearest(name, hint):
     sentence = str(caught.value)
     assert sentence.startswith(f"Unknown recipe '{name}'. {hint}")
     assert sentence.endswith(
-        "mlrc, small and small-labels are for all methods, and `hsearch methods NAME` lists those "
-        "of a method."
+        "mlrc, small and small-labels are for no data set in particular, and `hsearch methods "
+        "NAME` lists those of a method."
     )
     assert len(sentence) < 250

@@ -154,10 +154,18 @@ def _knobs(space: "SearchSpace") -> tuple[_Knob, ...]:
     for name in ranges:
         if name not in own:
             group = name.removeprefix("optimizer.lr.")
-            about = f"Learning rate of {group}." if group != name else "A setting of the recipe."
+            about = f"Learning rate of {group}." if group != name else _setting_words(name)
             kind = settings[name].type.__name__
             shown.append(_Knob(name, about, kind, None, *_range(name, ranges)))
     return tuple(shown)
+
+
+def _setting_words(name: str) -> str:
+    section, stage, *inner = name.split(".")
+    if section != "stages":
+        return "A setting of the recipe."
+    what = "Share of the epochs" if inner == ["share"] else f"The setting {'.'.join(inner)}"
+    return f"{what} of the stage `{stage}`, which comes first."
 
 
 def _range(

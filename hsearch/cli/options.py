@@ -33,7 +33,8 @@ def training_options(command: _Command) -> _Command:
         click.option(
             "--recipe",
             show_default="small; small-labels for several labels",
-            help="Named training settings: small, mlrc, or one that `hsearch methods NAME` lists.",
+            help="Named training settings: small, small-labels, mlrc, or one that "
+            "`hsearch methods NAME` lists.",
         ),
         click.option(
             "--set",

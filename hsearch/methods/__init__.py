@@ -54,16 +54,21 @@ def check_knobs(name: str, values: Mapping[str, object]) -> dict[str, KnobValue]
     return {key: knob.check(name, values.get(key, knob.default)) for key, knob in knobs.items()}
 
 
-def check_ranges(name: str, knobs: Mapping[str, KnobValue], num_levels: int = 2) -> None:
+def check_ranges(
+    name: str, knobs: Mapping[str, KnobValue], num_levels: int = 2, embedding_dim: int = 0
+) -> None:
     """Raises the method's own ConfigError about knobs out of range, for data of so many levels.
 
-    The method is built for two classes and the smallest features, which takes a millisecond. What
+    The method is built for two classes and the smallest features, which takes milliseconds. What
     depends on the network's shape is found when the network is there, and nothing is checked of a
-    retrieval method over spatial features, which may need that shape to be built at all.
+    retrieval method over spatial features, which may need that shape to be built at all. A method
+    over spatial features that decides the length of its embeddings itself is built for
+    `embedding_dim`.
     """
     method = load_method(name)
     if method.features == "map" and method.task == "retrieval":
         return
     shape = _SMALLEST[method.features]
     hierarchy = Hierarchy.from_names([("0",) * num_levels, ("1",) * num_levels])
-    method(Setting(hierarchy, shape, shape[0], torch.Generator()), **knobs)
+    length = embedding_dim if method.features == "map" else shape[0]
+    method(Setting(hierarchy, shape, length, torch.Generator()), **knobs)

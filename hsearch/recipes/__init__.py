@@ -10,7 +10,7 @@ import difflib
 from collections.abc import Mapping
 from pathlib import Path
 
-from hsearch.errors import ConfigError
+from hsearch.errors import ConfigError, did_you_mean
 from hsearch.spec import TrainingSpec
 from hsearch.yaml_file import Value, YamlFile, read_yaml
 
@@ -66,6 +66,7 @@ def load_recipe(
         part = content[section[0]] if section else content
         if isinstance(part, dict):
             part.setdefault(setting, value)
+    _check_stage_names(content.get("stages"), overrides or {})
     for key, value in sorted((overrides or {}).items(), key=lambda item: item[0].count(".")):
         if key == "recipe":
             raise ConfigError(
@@ -81,14 +82,28 @@ def _read(name: str) -> YamlFile:
         hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
         *general, last = (recipe for recipe in available_recipes() if "/" not in recipe)
         raise ConfigError(
-            f"Unknown recipe '{name}'.{hint} {', '.join(general)} and {last} are for all methods, "
-            "and `hsearch methods NAME` lists those of a method."
+            f"Unknown recipe '{name}'.{hint} {', '.join(general)} and {last} are for no data set "
+            "in particular, and `hsearch methods NAME` lists those of a method."
         )
     return read_yaml(_FOLDER / f"{name}.yaml")
 
 
 def _names(value: Value) -> list[str]:
     return [str(name) for name in value] if isinstance(value, list) else []
+
+
+def _check_stage_names(stages: Value, overrides: Mapping[str, Value]) -> None:
+    """Raises for settings of a stage that is not there, and that is not made anew."""
+    known = stages if isinstance(stages, dict) else {}
+    for key in overrides:
+        section, *name = key.split(".")[:2]
+        new = not name or f"stages.{name[0]}.share" in overrides
+        if section == "stages" and not new and name[0] not in known:
+            hint = f"{did_you_mean(name[0], known)} " if known else ""
+            raise ConfigError(
+                f"There is no stage '{name[0]}' to set '{key}' of; {hint}A new one needs "
+                f"stages.{name[0]}.share as well."
+            )
 
 
 def _set(content: dict[str, Value], keys: list[str], value: Value) -> None:

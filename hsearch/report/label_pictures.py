@@ -28,7 +28,7 @@ def write_label_pictures(look: LabelLook, folder: Path, progress: Progress = sil
         pictures["attention.png"] = draw_attention
     if look.label_vectors is not None and len(look.names) > 1:
         pictures["label-neighbors.png"] = draw_label_neighbors
-    if look.after.embeddings is not None:
+    if look.after.embeddings is not None and len(look.after.embeddings):
         pictures["label-gallery.png"] = draw_label_gallery
     written = []
     progress("drawing", 0, len(pictures))

@@ -14,7 +14,7 @@ from hsearch.search.proposal import value_in
 from hsearch.search.record import Sampler, StudySpec
 from hsearch.search.settings import searchable_settings
 from hsearch.search.space import SearchSpace, load_space
-from hsearch.spec import FoldJob, KnobValue
+from hsearch.spec import FoldJob, KnobValue, StageSpec
 from hsearch.training.resolve import resolve_job
 from hsearch.yaml_file import Value
 
@@ -97,7 +97,8 @@ def plan_study(
         seed=seed,
         objective=objective,
     )
-    space = _left_to_search(load_space(method, space_file), job, settings)
+    space = load_space(method, space_file, job.training.stages)
+    space = _left_to_search(space, job, settings, own_space=space_file is not None)
     if not space.knobs:
         raise ConfigError(
             f"A search needs a knob to search, but all knobs of {method} are set "
@@ -107,7 +108,9 @@ def plan_study(
     return StudyPlan(StudySpec(job=job, space=described, sampler=sampler, race=race), space)
 
 
-def _left_to_search(space: SearchSpace, job: FoldJob, settings: Iterable[str]) -> SearchSpace:
+def _left_to_search(
+    space: SearchSpace, job: FoldJob, settings: Iterable[str], *, own_space: bool
+) -> SearchSpace:
     """The space for the job's data: without knobs that are set, or do nothing in this training."""
     store = open_data(job.data)
     splits = split_store(store, job.splits)
@@ -117,17 +120,29 @@ def _left_to_search(space: SearchSpace, job: FoldJob, settings: Iterable[str]) -
     idle = [
         knob.name
         for knob in space.knobs
-        if knob.min_levels > store.hierarchy.num_levels or not _has_stage(job, knob.name)
+        if knob.min_levels > store.hierarchy.num_levels
+        or not _is_of_stage(job, knob.name, own_space)
     ]
-    searchable = searchable_settings(job.method.name)
+    searchable = searchable_settings(job.method.name, job.training.stages)
     fixed = [key for key in (*idle, *settings) if key in searchable]
     return without(space, {key: value_in(job, key) for key in fixed})
 
 
-def _has_stage(job: FoldJob, knob: str) -> bool:
-    """Whether the stage that a knob belongs to is there; true for those of no stage."""
-    section, name, *_ = knob.split(".")
-    return section != "stages" or name in job.training.stages
+def _is_of_stage(job: FoldJob, knob: str, own_space: bool) -> bool:
+    """Whether the stage that a knob belongs to is there; true for those of no stage.
+
+    What a stage takes over from the rest of the recipe is searched there, unless a space of the
+    user's own names it.
+    """
+    section, name, *inner = knob.split(".")
+    if section != "stages":
+        return True
+    stage: object = job.training.stages.get(name)
+    if isinstance(stage, StageSpec) and not own_space:
+        stage = stage.to_dict()
+        for key in inner:
+            stage = stage.get(key) if isinstance(stage, dict) else None
+    return stage is not None
 
 
 def without(space: SearchSpace, fixed: Mapping[str, KnobValue | None]) -> SearchSpace:

@@ -8,6 +8,7 @@ from hsearch.folds import ALL_CLASSES
 from hsearch.methods import load_method
 from hsearch.search.record import StudyRecord, TrialRecord
 from hsearch.search.reproduced import Protocol, ReproductionSpec
+from hsearch.spec import KnobValue
 from hsearch.training.resolve import resolve_job
 from hsearch.words import plural
 from hsearch.yaml_file import Value
@@ -56,13 +57,18 @@ def plan_reproduction(
             method=job.method.name,
             data=job.data,
             recipe=recipe or CLASSIC_RECIPES[load_method(job.method.name).task],
-            settings={**knobs, **trial.knobs, **(settings or {})},
+            settings={**knobs, **_but_parts(trial.knobs, settings or {}), **(settings or {})},
             splits=job.splits,
             fold=ALL_CLASSES,
             seed=seed,
             objective=job.objective,
         )
     return ReproductionSpec(study=study.name, trial=trial.number, protocol=protocol, job=job)
+
+
+def _but_parts(knobs: Mapping[str, KnobValue], wholes: Mapping[str, Value]) -> dict[str, KnobValue]:
+    """Knobs that are no part of a whole that is set, such as `stages`."""
+    return {n: v for n, v in knobs.items() if not any(n.startswith(f"{w}.") for w in wholes)}
 
 
 def _check(study: StudyRecord, trial: TrialRecord, seed: int, runs: int) -> None:

@@ -31,8 +31,13 @@ class SearchableSetting:
     check: Callable[[KnobValue], KnobValue]
 
 
-def searchable_settings(method: str) -> dict[str, SearchableSetting]:
-    """Returns all settings that a search of the method may vary, by dotted name."""
+def searchable_settings(method: str, stages: Iterable[str] = ()) -> dict[str, SearchableSetting]:
+    """Returns all settings that a search of the method may vary, by dotted name.
+
+    Args:
+        method: Its name.
+        stages: Names of stages of the training, beside those that the method asks for.
+    """
     loss = load_method(method)
     found = {f"method.{name}": _of_knob(method, knob) for name, knob in knobs_of(loss).items()}
     groups = ["backbone", "head", *(group for group in loss.groups if group != "head")]
@@ -41,13 +46,13 @@ def searchable_settings(method: str) -> dict[str, SearchableSetting]:
         if isinstance(spec, type) and issubclass(spec, BaseModel):
             for name, field in spec.model_fields.items():
                 found |= _of_field(f"{section}.{name}", field, groups)
-    return found | _of_stages(loss.wishes.get("stages", {}), found)
+    return found | _of_stages({**loss.wishes.get("stages", {}), **dict.fromkeys(stages)}, found)
 
 
 def _of_stages(
     stages: Iterable[str], settings: Mapping[str, SearchableSetting]
 ) -> dict[str, SearchableSetting]:
-    """What can be searched of the stages that a method asks for: their share, and all but models.
+    """What can be searched of stages: their share, and all but models.
 
     Of the method's knobs only fractions can change between stages.
     """

@@ -1,6 +1,6 @@
 """Search spaces: which knobs of a method are searched, in which ranges, from which start points."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -80,15 +80,16 @@ def available_spaces() -> list[str]:
     return sorted(path.stem for path in _folder().glob("[!_]*.yaml"))
 
 
-def load_space(method: str, path: Path | None = None) -> SearchSpace:
+def load_space(method: str, path: Path | None = None, stages: Iterable[str] = ()) -> SearchSpace:
     """Returns the search space of a method, checked against its signature.
 
     Args:
         method: One of `available_methods()`.
         path: A file of the user's own, which then is the whole space; by default the method's file
             in `search_spaces/` together with what `_common.yaml` there says about all methods.
+        stages: Names of stages of the training, beside those that the method asks for.
     """
-    settings = searchable_settings(method)
+    settings = searchable_settings(method, stages)
     if path is None and method not in available_spaces():
         raise ConfigError(
             f"There is no search space for '{method}': write search_spaces/{method}.yaml, or "

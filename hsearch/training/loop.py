@@ -169,7 +169,8 @@ class _Run:
         """Keeps the current weights if the last epoch is the best; also after a kill between."""
         last = self.history[-1]
         scored = last.validation or not len(self.data.validation_rows)
-        if distributed.rank() == 0 and last.epoch and scored and self._best() is last:
+        may_be_best = scored and last.epoch in self.job.stages()[-1].epochs
+        if distributed.rank() == 0 and may_be_best and self._best() is last:
             with self.tools.averaged():
                 notes = {"history": [last.to_dict()]}
                 save_checkpoint(self.folder.best, self.tools.step, None, notes)
@@ -179,11 +180,10 @@ class _Run:
         schedule = self.job.training.schedule
         if len(self.history) > schedule.epochs:
             return "epochs"
-        scored = [record.epoch for record in self.history[1:] if record.validation]
+        scored = [record.epoch for record in self._candidates()]
         if schedule.patience is not None and scored:
-            last_stage, best = self.job.stages()[-1].epochs, self._best().epoch
-            in_vain = [epoch for epoch in scored if epoch > best and epoch in last_stage]
-            if len(in_vain) >= schedule.patience:
+            since_best = scored[::-1].index(self._best().epoch)
+            if since_best >= schedule.patience:
                 return "patience"
         return None
 
@@ -205,9 +205,13 @@ class _Run:
         )
 
     def _best(self) -> EpochRecord:
-        """The first of the best trained epochs; without validation, the last epoch."""
-        scored = [record for record in self.history[1:] if record.validation]
-        return max(scored, key=self._score_of, default=self.history[-1])
+        """The first of the best epochs of the last stage; without validation, the last epoch."""
+        return max(self._candidates(), key=self._score_of, default=self.history[-1])
+
+    def _candidates(self) -> list[EpochRecord]:
+        """The validated epochs of the last stage: those before it train something else."""
+        last = self.job.stages()[-1].epochs
+        return [record for record in self.history if record.epoch in last and record.validation]
 
     def _score_of(self, record: EpochRecord) -> float:
         return score_of(record.validation or {}, self.job.objective)

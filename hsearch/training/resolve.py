@@ -88,7 +88,8 @@ def resolve_job(
     _check_task(method, store)
     split_store(store, splits)  # which raises where there are no folds
     _check_objective(objective, data, store)
-    check_ranges(method, checked, store.hierarchy.num_levels)
+    dim = training.model.embedding_dim
+    check_ranges(method, checked, store.hierarchy.num_levels, dim)
     # A path must still be right from another folder; of an address each machine makes its own copy.
     if data != store.name and not is_address(data):
         data = str(store.path.resolve())
@@ -125,17 +126,17 @@ def _check_groups(method: str, optimizer: OptimizerSpec, settings: Iterable[str]
             )
 
 
-def _check_batches(method: str, batch: BatchSpec) -> None:
+def _check_batches(method: str, batch: BatchSpec, section: str = "batch") -> None:
     kind = load_method(method)
     if kind.task == "multilabel" and batch.sampler != "shuffle":
         raise ConfigError(
             f"{method} learns from images with several labels each, of which no sampler by classes "
-            f"can draw, but got '{batch.sampler}'; add --set batch.sampler=shuffle."
+            f"can draw, but got '{batch.sampler}'; add --set {section}.sampler=shuffle."
         )
     if not kind.supervised and batch.views is not None and batch.views < 2:
         raise ConfigError(
-            f"{method} compares views of an image, so `batch.views` must be at least 2, but got "
-            f"{batch.views}."
+            f"{method} compares views of an image, so `{section}.views` must be at least 2, but "
+            f"got {batch.views}."
         )
 
 
@@ -145,7 +146,7 @@ def _check_stages(method: str, knobs: Mapping[str, KnobValue], training: Trainin
     for (name, stage), part in zip(training.stages.items(), parts, strict=False):
         try:
             _check_groups(method, part.optimizer, ())
-            _check_batches(method, part.batch)
+            _check_batches(method, part.batch, f"stages.{name}.batch")
             _check_knobs_of_stage(method, knobs, stage.method)
         except ConfigError as error:
             raise ConfigError(f"In the stage `{name}`: {error}") from None
@@ -223,6 +224,8 @@ def with_knobs(job: FoldJob, knobs: Mapping[str, KnobValue], fold: int | None = 
         values["fold"] = fold
     changed = FoldJob.from_dict(values)
     checked = check_knobs(job.method.name, changed.method.knobs)
+    check_ranges(job.method.name, checked, embedding_dim=changed.training.model.embedding_dim)
+    _check_stages(job.method.name, checked, changed.training)
     return changed.model_copy(update={"method": MethodSpec(name=job.method.name, knobs=checked)})
 
 

@@ -20,7 +20,7 @@ from hsearch.geometry import l2_normalise
 from hsearch.models.embedder import Embedder
 from hsearch.seeds import seed_for
 from hsearch.spec import FoldJob
-from hsearch.training.checkpoint import load_checkpoint, read_notes
+from hsearch.training.checkpoint import load_checkpoint
 from hsearch.training.embedding import LabelNetwork, Network, embed_labels, embed_rows
 from hsearch.training.folder import RunFolder, read_job
 from hsearch.training.setup import build_step, open_job_store, pick_device
@@ -122,12 +122,9 @@ def job_network(job: FoldJob, store: Store, checkpoint: Path | None = None) -> T
         checkpoint: That a run of the job has written.
     """
     hierarchy = split_store(store, job.splits).fold(job.fold).hierarchy
-    if checkpoint is None:
-        return build_step(job, hierarchy, pick_device())
-    epoch = read_notes(checkpoint)["history"][-1]["epoch"]
-    at_that_time = job.stage_of(max(1, epoch)).job  # a stage may have had another curvature
-    step = build_step(at_that_time, hierarchy, pick_device(), restored=True)
-    load_checkpoint(checkpoint, step)
+    step = build_step(job, hierarchy, pick_device(), restored=checkpoint is not None)
+    if checkpoint is not None:
+        load_checkpoint(checkpoint, step)
     return step
 
 

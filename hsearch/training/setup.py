@@ -13,7 +13,7 @@ from hsearch.data.library import data_folder, open_data
 from hsearch.data.pixels import Pixels, open_pixels
 from hsearch.data.splits import Labels, StoreSplits, labels_of, split_store
 from hsearch.data.store import Store
-from hsearch.errors import DatasetError
+from hsearch.errors import ConfigError, DatasetError
 from hsearch.folds import Splits
 from hsearch.hierarchy import Hierarchy
 from hsearch.methods import Method, Setting, check_knobs, load_method
@@ -106,8 +106,12 @@ def build_batches(job: FoldJob, data: FoldData, views: int) -> TrainingBatches:
 
 def check_stages(job: FoldJob, data: FoldData) -> None:
     """Raises a ConfigError now if batches of a later stage cannot be drawn."""
-    for stage in job.stages():
-        build_batches(stage.job, data, views=1)
+    names = [f"In the stage `{name}`: " for name in job.training.stages]
+    for name, stage in zip([*names, ""], job.stages(), strict=True):
+        try:
+            build_batches(stage.job, data, views=1)
+        except ConfigError as error:
+            raise ConfigError(f"{name}{error}") from None
 
 
 def build_step(

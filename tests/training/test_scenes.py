@@ -23,7 +23,7 @@ from hsearch.yaml_file import Value
 SEEDS = (0, 1, 2)
 MARGIN = 0.005
 BACKBONE = "model.embedder.backbone.network."
-# As published: the backbone has learned on other images, and goes on at a tenth of the heads' rate.
+# As published, the backbone has learned on other images and now learns more slowly than the heads.
 ATTENTION: dict[str, dict[str, Value]] = {"mulcon": {"optimizer.lr.attention": 0.003}, "bce": {}}
 FINE_TUNED: dict[str, Value] = {
     "optimizer.lr.backbone": 0.0005,

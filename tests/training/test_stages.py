@@ -136,13 +136,13 @@ def test_the_warm_up_of_a_stage_begins_with_the_stage(toy_job, tmp_path):
 @pytest.mark.parametrize(
     ("patience", "scores", "epochs", "best"),
     [
-        (1, [0.6, 0.5, 0.4, 0.3], 4, 1),  # the best epoch is of the first stage
-        (2, [0.6, 0.5, 0.4, 0.3, 0.2], 5, 1),
+        (1, [0.6, 0.5, 0.4, 0.3, 0.2], 5, 4),  # never one of the first stage
+        (2, [0.6, 0.5, 0.4, 0.3, 0.2, 0.1], 6, 4),
         (1, [0.6, 0.5, 0.4, 0.7, 0.8, 0.9], 6, 6),
         (1, [0.6, 0.5, 0.4, 0.7, 0.6], 5, 4),
     ],
 )
-def test_patience_counts_in_the_last_stage_alone(
+def test_patience_and_the_best_epoch_are_of_the_last_stage_alone(
     toy_job, tmp_path, monkeypatch, patience, scores, epochs, best
 ):
     made = iter([{"map_at_r": score} for score in (0.1, *scores)])
