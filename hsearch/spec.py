@@ -162,12 +162,13 @@ class FoldJob(Spec):
         The knobs of a stage are not checked here.
         """
         found: list[Stage] = []
-        own = [stage.method for stage in self.training.stages.values()]
+        own = [(name, stage.method) for name, stage in self.training.stages.items()]
         first = 1
-        for knobs, (length, training) in zip([*own, {}], self.training.parts(), strict=True):
+        parts = zip([*own, ("last", {})], self.training.parts(), strict=True)
+        for (name, knobs), (length, training) in parts:
             method = MethodSpec(name=self.method.name, knobs={**self.method.knobs, **knobs})
             job = self.model_copy(update={"training": training, "method": method})
-            found.append(Stage(range(first, first + length), job))
+            found.append(Stage(name, range(first, first + length), job))
             first += length
         return tuple(found)
 
@@ -181,9 +182,11 @@ class Stage:
     """A part of a training.
 
     Attributes:
+        name: As the recipe calls it; the last one is called `last`.
         epochs: Their numbers in the whole training, from 1.
         job: The whole job with the settings and knobs of this part, as if it were alone.
     """
 
+    name: str
     epochs: range
     job: FoldJob

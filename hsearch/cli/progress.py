@@ -104,6 +104,9 @@ def _warning(result: FoldResult, untrained: float) -> str | None:
 def _line(record: EpochRecord, job: FoldJob) -> str:
     epochs = job.training.schedule.epochs
     parts = [f"epoch {record.epoch:>{len(str(epochs))}}/{epochs}"]
+    if job.training.stages:
+        width = max(len(stage.name) for stage in job.stages())
+        parts.append(f"{job.stage_of(max(1, record.epoch)).name:{width}}")
     parts.append("untrained    " if record.loss is None else f"loss {record.loss:8.4f}")
     if record.validation is not None:
         shown = dict.fromkeys((job.objective, "precision_at_1", "cf1"))

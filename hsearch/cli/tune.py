@@ -114,7 +114,8 @@ def tune(
     """Search the best knobs of a method; run again, it continues.
 
     Every trial is one set of knob values, trained and validated on up to four folds, of classes or,
-    where images have several labels, of images; its score is the mean of the --objective. A knob that is set with --set is not searched.
+    where images have several labels, of images; its score is the mean of the --objective. A knob
+    that is set with --set is not searched.
     """
     from hsearch.search.plan import plan_study
     from hsearch.tracking.address import checked_uri

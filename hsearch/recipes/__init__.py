@@ -94,15 +94,16 @@ def _names(value: Value) -> list[str]:
 
 def _check_stage_names(stages: Value, overrides: Mapping[str, Value]) -> None:
     """Raises for settings of a stage that is not there, and that is not made anew."""
-    known = stages if isinstance(stages, dict) else {}
-    for key in overrides:
-        section, *name = key.split(".")[:2]
-        new = not name or f"stages.{name[0]}.share" in overrides
-        if section == "stages" and not new and name[0] not in known:
-            hint = f"{did_you_mean(name[0], known)} " if known else ""
+    off = "stages" in overrides and overrides["stages"] is None
+    known = stages if isinstance(stages, dict) and not off else {}
+    named = {key.split(".")[1] for key in overrides if key.startswith("stages.")}
+    for name in sorted(named - known.keys()):
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
+        if near or not {f"stages.{name}", f"stages.{name}.share"} & overrides.keys():
+            hint = did_you_mean(name, known) if known else "the training has none."
             raise ConfigError(
-                f"There is no stage '{name[0]}' to set '{key}' of; {hint}A new one needs "
-                f"stages.{name[0]}.share as well."
+                f"There is no stage '{name}' whose settings could change; {hint} A new one needs a "
+                f"name of its own and stages.{name}.share."
             )
 
 

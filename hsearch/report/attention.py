@@ -20,6 +20,10 @@ _GREY = torch.tensor([0.299, 0.587, 0.114])
 Floats = NDArray[np.float32]
 
 
+FULL = 3
+"""How many times an even share of attention has the strongest colour."""
+
+
 def draw_attention(look: LabelLook) -> Figure:
     """Draws a row per chosen image: as the network saw it, then what it attends to for its labels.
 
@@ -51,13 +55,14 @@ def overlay(pixels: Pixels, weights: Floats, size: int) -> Pixels:
 
     Args:
         pixels: (3, S, S) uint8.
-        weights: (h, w), none below 0; 0 has the first colour and the largest one the last.
+        weights: (h, w), none below 0. 0 has the first colour, and FULL times an even share the
+            last; so has the largest one if it is more.
         size: In pixels.
     """
     grey = torch.from_numpy(pixels.transpose(1, 2, 0).copy()).float() @ _GREY
     image = thumbnail(grey[None].expand(3, -1, -1), size).astype(np.float64) / 255
-    largest = float(weights.max())
-    relative = torch.from_numpy(weights / largest if largest > 0 else weights)
+    full = max(float(weights.max()), FULL / weights.size)
+    relative = torch.from_numpy(weights / full)
     smooth = F.interpolate(relative[None, None].float(), (size, size), mode="bilinear")[0, 0]
     colours = COLOURS(smooth.clamp(0, 1).numpy())[..., :3]
     blended: Pixels = np.multiply(0.4 * image + 0.6 * colours, 255).round().astype(np.uint8)
@@ -69,7 +74,7 @@ def _draw_scale(sheet: Sheet) -> None:
     top = GRID.place(0, 0, 0)[0]
     bar = np.multiply(COLOURS(np.linspace(0, 1, _SCALE))[None, :, :3], 255).round()
     sheet.paint(top, MARGIN, np.broadcast_to(bar.astype(np.uint8), (12, _SCALE, 3)))
-    words = "from none to the most in that map; mean over heads"
+    words = f"from none to {FULL} x an even look, or to the most in that map; mean over heads"
     sheet.note(MARGIN + _SCALE + 10, top + 6, words)
 
 

@@ -12,6 +12,7 @@ from hsearch.evaluation.scoring import ScoreOptions, score
 from hsearch.training.average import WeightAverage
 from hsearch.training.checkpoint import load_checkpoint, read_notes, save_checkpoint
 from hsearch.training.launch import train_locally
+from hsearch.training.loop import Report
 from hsearch.training.score import embed_part, embed_run, job_network, part_rows
 from tests.training.runs import Interrupt, StoppedError, checkpoints
 
@@ -120,10 +121,12 @@ def test_the_live_weights_would_have_been_validated_otherwise(toy_job, toy_store
     assert told["map_at_r"] != last["map_at_r"]
 
 
-def test_a_network_of_an_earlier_stage_is_scored_with_the_knobs_of_that_stage(toy_job, tmp_path):
+def test_the_network_of_an_earlier_stage_is_never_the_best(toy_job, tmp_path):
     job = toy_job("hier", stages__a__share=0.5, stages__a__method__curvature=2.0)
     with pytest.raises(StoppedError):
         train_locally(job, Interrupt(1), tmp_path / "run")
-    (kept,) = read_notes(tmp_path / "run" / "best.safetensors")["history"]
+    assert not (tmp_path / "run" / "best.safetensors").exists()
+    result = train_locally(job, Report(), tmp_path / "run")
+    assert result.best_epoch == 2
     told = scores_of(embed_run(tmp_path / "run", "validation"))
-    assert told["map_at_r"] == kept["validation"]["map_at_r"]
+    assert told["map_at_r"] == result.validation["map_at_r"]

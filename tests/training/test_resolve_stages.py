@@ -103,3 +103,10 @@ def test_the_objective_is_a_metric_of_the_task(label_store):
     told = "Unknown objective 'map_at_r' for .* with several labels each; .* cf1, op, or, of1"
     with pytest.raises(ConfigError, match=told):
         resolve_job(method="bce", data=data, settings={}, objective="map_at_r")
+
+
+def test_a_misspelt_stage_is_answered_with_the_right_one(toy_job):
+    with pytest.raises(ConfigError, match="no stage 'clasify'.*'classify'"):
+        toy_job("mulcon", stages__clasify__share=0.3)
+    with pytest.raises(ConfigError, match=r"no stage 'own'.* stages\.own\.share"):
+        toy_job("mulcon", stages__own__method__gamma=0.3)
