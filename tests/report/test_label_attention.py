@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import pytest
 
 from hsearch.report.attention import GRID, draw_attention, overlay
 from hsearch.report.canvas import save
@@ -90,9 +89,13 @@ def test_labels_that_find_no_place_are_counted(tmp_path, toy_job):
     assert first == second
 
 
-@pytest.mark.parametrize("weights", [np.zeros((3, 3)), np.full((3, 3), 1 / 9)])
-def test_even_attention_is_one_colour(weights):
-    shown = overlay(np.full((3, 9, 9), 100, dtype=np.uint8), weights.astype(np.float32), 30)
-    assert shown.shape == (30, 30, 3)
-    assert len(np.unique(shown.reshape(-1, 3), axis=0)) == 1
-    assert (shown.mean() > 128) == bool(weights.any())
+def test_even_attention_is_one_faint_colour():
+    grey = np.full((3, 9, 9), 100, dtype=np.uint8)
+    peak = np.zeros((3, 3), dtype=np.float32)
+    peak[1, 1] = 1.0
+    nothing, even = (overlay(grey, np.full((3, 3), w, np.float32), 30) for w in (0, 1 / 9))
+    for shown in (nothing, even):
+        assert shown.shape == (30, 30, 3)
+        assert len(np.unique(shown.reshape(-1, 3), axis=0)) == 1
+    brightest = overlay(grey, peak, 30).mean(axis=2).max()
+    assert nothing.mean() < even.mean() < (nothing.mean() + brightest) / 2

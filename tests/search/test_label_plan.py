@@ -69,3 +69,11 @@ def test_cross_validation_trains_the_very_trial(study):
     spec = plan_reproduction(study, study.trials[0], "cross-validated", seed=1000, runs=2)
     assert spec.job == study.trials[0].job.model_copy(update={"seed": 1000})
     assert spec.folds == tuple(range(NUM_FOLDS))
+
+
+def test_stages_that_are_left_out_do_not_come_back_with_the_knobs_that_were_found(study):
+    trial = study.trials[0]
+    found = trial.model_copy(update={"knobs": {**trial.knobs, "stages.classify.share": 0.4}})
+    for settings, shares in (({}, [0.4]), ({"stages": None}, [])):
+        spec = plan_reproduction(study, found, "classic", seed=1000, runs=2, settings=settings)
+        assert [stage.share for stage in spec.job.training.stages.values()] == shares

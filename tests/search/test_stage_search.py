@@ -144,3 +144,31 @@ def test_the_space_of_mulcon_searches_the_length_of_its_first_stage(label_store)
     for settings, searched in cases:
         made = plan_study(method="mulcon", data=data, settings=settings)
         assert (SHARE in made.spec.space) == searched
+
+
+@pytest.mark.parametrize(("recipe", "searched"), [("mulcon/coco", True), ("small-labels", False)])
+def test_rates_of_a_stage_are_searched_where_a_recipe_gives_it_its_own(
+    label_store, recipe, searched
+):
+    for method in ("mulcon", "bce"):
+        plan = plan_study(method=method, data=str(label_store.path), settings={}, recipe=recipe)
+        names = {knob.name for knob in plan.space.knobs}
+        assert (RATE in names) == searched
+        assert ("stages.classify.optimizer.lr.attention" in names) == (
+            searched and method == "mulcon"
+        )
+
+
+def test_stages_of_the_user_s_own_can_be_searched(toy_store, tmp_path):
+    rate = "stages.own.optimizer.lr.backbone"
+    (tmp_path / "space.yaml").write_text(f"knobs:\n  {rate}: {{low: 0.001, high: 0.1}}\n")
+    plan = plan_study(
+        method="triplet",
+        data=str(toy_store.path),
+        settings={"stages.own.share": 0.3},
+        space_file=tmp_path / "space.yaml",
+    )
+    (first,) = first_proposals(plan.spec.job, plan.space, {})
+    assert first.knobs == {rate: value_in(plan.spec.job, "optimizer.lr.backbone")}
+    changed = Proposer(plan.spec, plan.space).propose().job.stages()
+    assert [stage.name for stage in changed] == ["own", "last"]

@@ -106,7 +106,17 @@ def test_the_objective_is_a_metric_of_the_task(label_store):
 
 
 def test_a_misspelt_stage_is_answered_with_the_right_one(toy_job):
-    with pytest.raises(ConfigError, match="no stage 'clasify'.*'classify'"):
+    with pytest.raises(ConfigError, match=r"no stage 'clasify'.*'classify'"):
         toy_job("mulcon", stages__clasify__share=0.3)
     with pytest.raises(ConfigError, match=r"no stage 'own'.* stages\.own\.share"):
         toy_job("mulcon", stages__own__method__gamma=0.3)
+
+
+def test_heads_that_do_not_share_out_the_embedding_are_refused_before_any_network(toy_job):
+    with pytest.raises(ConfigError, match="`heads` of mulcon must divide"):
+        toy_job("mulcon", method__heads=8, model__embedding_dim=100)
+    job = toy_job("mulcon", model__embedding_dim=100)
+    with pytest.raises(ConfigError, match="`heads` of mulcon must divide"):
+        with_knobs(job, {"method.heads": 8})
+    with pytest.raises(ConfigError, match="In the stage `classify`: `gamma` of mulcon"):
+        with_knobs(job, {"stages.classify.method.gamma": -1.0})
