@@ -3,8 +3,9 @@
 Knobs of the methods, and settings that every study searches, are meant to differ and are left out.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+from hsearch.methods import load_method
 from hsearch.report.entrant import Entrant
 from hsearch.report.values import Finding
 from hsearch.results import FoldResult, score_title
@@ -113,10 +114,19 @@ def _setting_finding(
 
 def _value_words(value: object) -> str:
     if isinstance(value, dict):
-        return str({name: each for name, each in value.items() if each != {}})
+        return ", ".join(_parts(value)) or "empty"
     if isinstance(value, list):
         return str(value)
     return "not set" if value is None else typed(value)
+
+
+def _parts(values: dict[str, object], before: str = "") -> Iterator[str]:
+    """Nested values as `share 0.5`, `method.gamma 0.0`."""
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from _parts(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name} {_value_words(value)}"
 
 
 def _summary(topic: str, training: TrainingSpec) -> str:
@@ -169,6 +179,12 @@ def _seeds(entrant: Entrant) -> str:
     return f"the seed{'' if len(seeds) == 1 else 's'} {_listed([str(seed) for seed in seeds])}"
 
 
+def _views(entrant: Entrant) -> str:
+    job = entrant.job
+    views = job.training.batch.views or load_method(job.method.name).views
+    return f"{plural(views, 'view')} of each image"
+
+
 def _sampler(entrant: Entrant) -> str:
     spec = entrant.study.spec
     return f"the sampler {spec.sampler} and {'a' if spec.race else 'no'} race"
@@ -176,6 +192,7 @@ def _sampler(entrant: Entrant) -> str:
 
 _FACTS: list[tuple[str, str, Callable[[Entrant], str]]] = [
     ("recipe", "trained", lambda each: f"the recipe {each.job.training.recipe}"),
+    ("views", "trained", _views),
     ("objective", "searched", lambda e: f"the objective {score_title(e.study.spec.job.objective)}"),
     ("sampler", "searched", _sampler),
     ("searched knobs", "searched", lambda each: plural(len(each.study.spec.space), "free knob")),

@@ -91,7 +91,11 @@ def test_stages_that_not_all_have_are_told():
     entrants = [made_entrant(m, SCORES, study=made_study(m, job=job)) for m, job in jobs.items()]
     assert findings(*entrants)["stages"] == (
         False,
-        "stages.classify is {'share': 0.5, 'batch': {'views': 1}} for mulcon, but not set for bce.",
+        "stages.classify is share 0.5, batch.views 1 for mulcon, but not set for bce.",
+    )
+    assert findings(*entrants)["views"] == (
+        False,
+        "mulcon was trained with 2 views of each image, bce with 1 view of each image.",
     )
     assert findings(entrants[0])["stages"] == (True, "The same for all: classify, the rest.")
     assert findings(entrants[1])["stages"] == (True, "The same for all: one.")

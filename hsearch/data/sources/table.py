@@ -39,7 +39,8 @@ def records(path: Path) -> Iterator[Record | Problem | Note]:
     if "path" not in columns or not has_labels(path, columns):
         raise DatasetError(
             f"A table needs the column `path` and either `label`, or `level_0`, `level_1`, ..., or "
-            f"`{TAGS}`; optional are {', '.join(_OPTIONAL)}; {path} has: {', '.join(columns)}."
+            f"`{TAGS}` (several labels with `;` between); optional are {', '.join(_OPTIONAL)}; "
+            f"{path} has: {', '.join(columns)}."
         )
     if ignored:
         yield Note(f"ignored columns: {', '.join(name or '(no name)' for name in ignored)}")
