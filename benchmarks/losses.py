@@ -174,7 +174,7 @@ def main() -> int:
     torch.set_num_threads(1)
     torch.manual_seed(0)  # dense forms draw from torch's global state
     size = QUICK if arguments.quick else FULL
-    names = arguments.method or available_methods()
+    names = arguments.method or available_methods("retrieval")
     print(f"{'forward + backward':20}{'ms':>9}{'dense ms':>10}{'faster':>8}", end="")
     print(f"{'MB':>9}{'dense MB':>10}{'share':>7}")
     found = {}

@@ -105,7 +105,8 @@ class Tracker:
         if not late and self._study_written == self._study_signature(record):
             return None
         what = f"{late} of {len(record.trials)} trials" if late else "the study's own run"
-        why = self._reason or "they are being written"
+        opening = "it is being opened" if self._writer is None else "they are being written"
+        why = self._reason or opening
         where = without_credentials(self.uri)
         return f"MLflow ({where}) does not show {what} yet: {why}."
 
@@ -169,7 +170,6 @@ class Tracker:
         return self._abandoned.is_set() or self._lost.is_set()
 
     def _connect(self, record: StudyRecord) -> Writer:
-        self._reason = self._reason or "it is being opened"
         if self._client is None:
             self._client = open_client(self.uri)
         noted = {run_id for t in record.trials if (run_id := t.run_id)} | {record.run_id or ""}
