@@ -297,3 +297,22 @@ def test_a_refused_access_is_told_with_what_to_check(no_pause):
 def test_a_study_without_trials_makes_no_run(uri, contents):
     track(MadeStudy(made_study()), uri)
     assert contents()["runs"] == []
+
+
+def test_a_store_that_takes_long_to_open_is_no_trouble(uri, monkeypatch):
+    opened, may_open = threading.Event(), threading.Event()
+
+    def slowly(address):
+        opened.set()
+        may_open.wait(30)
+        return open_client(address)
+
+    monkeypatch.setattr(tracker_module, "open_client", slowly)
+    study = MadeStudy(growing(2)[-1])
+    tracker = Tracker(study.record, study.note_run, uri)
+    assert opened.wait(30)
+    assert not tracker.in_trouble
+    assert tracker.behind is not None
+    assert tracker.behind.endswith("yet: it is being opened.")
+    may_open.set()
+    assert tracker.close(60)
