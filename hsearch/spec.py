@@ -4,12 +4,19 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    FieldSerializationInfo,
+    SerializerFunctionWrapHandler,
+    field_serializer,
+    model_validator,
+)
 
 from hsearch.addresses import STORE_SUFFIX, is_address
 from hsearch.errors import ConfigError
 from hsearch.folds import ALL_CLASSES, Splits
-from hsearch.spec_base import Count, several
+from hsearch.spec_base import FOR_DIGEST, Count, several
 from hsearch.spec_base import KnobValue as KnobValue
 from hsearch.spec_base import Spec as Spec
 from hsearch.spec_batch import BatchSpec as BatchSpec
@@ -65,6 +72,10 @@ class ModelSpec(Spec):
     frozen: Words = ()
 
 
+LAST = "last"
+"""The name of the stage that comes last, or alone."""
+
+
 class TrainingSpec(Spec):
     """Everything but the method and the data that decides how a network is trained: a recipe.
 
@@ -88,12 +99,28 @@ class TrainingSpec(Spec):
 
     @model_validator(mode="after")
     def _stages_fit(self) -> Self:
+        if LAST in self.stages:
+            raise ValueError(
+                f"A stage must have another name than `{LAST}`, which is the rest of the training; "
+                "its settings are those of the recipe itself"
+            )
         self.parts()
         return self
 
+    @field_serializer("stages", mode="wrap")
+    def _in_order(
+        self,
+        stages: dict[str, StageSpec],
+        dump: SerializerFunctionWrapHandler,
+        info: FieldSerializationInfo,
+    ) -> object:
+        """As pairs in a digest, which does not see the order of names."""
+        values = dump(stages)
+        return list(values.items()) if info.context == FOR_DIGEST else values
+
     def parts(self) -> "list[tuple[int, TrainingSpec]]":
         """Returns length in epochs and settings of every stage, the last one included."""
-        named = [*self.stages.items(), ("last", None)]
+        named = [*self.stages.items(), (LAST, None)]
         return [
             (length, self._at(name, stage, length))
             for (name, stage), length in zip(named, self._lengths(), strict=True)
@@ -164,7 +191,7 @@ class FoldJob(Spec):
         found: list[Stage] = []
         own = [(name, stage.method) for name, stage in self.training.stages.items()]
         first = 1
-        parts = zip([*own, ("last", {})], self.training.parts(), strict=True)
+        parts = zip([*own, (LAST, {})], self.training.parts(), strict=True)
         for (name, knobs), (length, training) in parts:
             method = MethodSpec(name=self.method.name, knobs={**self.method.knobs, **knobs})
             job = self.model_copy(update={"training": training, "method": method})
@@ -182,7 +209,7 @@ class Stage:
     """A part of a training.
 
     Attributes:
-        name: As the recipe calls it; the last one is called `last`.
+        name: As the recipe calls it; the last one is called `LAST`.
         epochs: Their numbers in the whole training, from 1.
         job: The whole job with the settings and knobs of this part, as if it were alone.
     """

@@ -81,6 +81,14 @@ def test_a_job_without_stages_is_its_only_stage():
     assert (stage.epochs, stage.job) == (range(1, 11), job)
 
 
+def test_the_order_of_stages_counts():
+    def made(*names: str) -> TrainingSpec:
+        return load_recipe("small", {f"stages.{name}.share": 0.3 for name in names})
+
+    assert made("a", "b").digest() == made("a", "b").digest() != made("b", "a").digest()
+    assert TrainingSpec.from_dict(made("b", "a").to_dict()) == made("b", "a")
+
+
 def test_null_switches_the_stages_of_a_method_off_and_makes_room_for_others():
     wishes = load_method("mulcon").wishes
     assert list(load_recipe("small-labels", {}, wishes).stages) == ["classify"]
@@ -102,6 +110,7 @@ def test_null_switches_the_stages_of_a_method_off_and_makes_room_for_others():
             r"There is no stage 'b' whose settings could change; .* needs .* stages\.b\.share",
         ),
         ({"stages__a__optimizer": 1}, "'stages.a.optimizer' cannot be 1: "),
+        ({"stages__last__share": 0.3}, "A stage must have another name than `last`"),
         ({"stages__a__method__x": None}, "'stages.a.method.x' must be true, false, a number or"),
         (
             {"stages__a__optimizer__momentun": 0.5},

@@ -78,12 +78,12 @@ def join_labels(parts: Sequence[LabelEmbedded]) -> LabelEmbedded:
     )
 
 
-def guess_labels(labels: NDArray[np.bool_], trained: NDArray[np.bool_]) -> Floats:
+def guess_labels(count: int, trained: NDArray[np.bool_]) -> Floats:
     """Returns (N, T) logits of who knows how frequent labels are and does not look at images.
 
     Args:
-        labels: (N, T) of the images that are guessed; only their number counts.
+        count: How many images N are guessed.
         trained: (M, T) of the images by which frequencies are known.
     """
     share = (trained.sum(axis=0) + 0.5) / (len(trained) + 1.0)
-    return np.broadcast_to(np.log(share / (1 - share)), labels.shape)
+    return np.broadcast_to(np.log(share / (1 - share)), (count, len(share)))

@@ -56,7 +56,7 @@ def floor_metrics(job: FoldJob) -> Metrics:
         return _score(embed_frozen(job, "test"), [])
     splits = split_store(store, job.splits)
     labels = store.tags[splits.test]
-    guess = guess_labels(labels, store.tags[splits.trainval])
+    guess = guess_labels(len(labels), store.tags[splits.trainval])
     return score_labels(LabelEmbedded(guess, labels, store.tag_names))
 
 

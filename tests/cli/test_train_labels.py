@@ -1,18 +1,16 @@
 """Training on images with several labels: what is refused, and that no test image is read."""
 
 import re
-import shutil
 
 import pytest
 from click.testing import CliRunner
 
 from hsearch.cli.main import main
-from hsearch.data.splits import split_store
-from hsearch.data.store import Store
 from hsearch.folds import ALL_CLASSES
 from hsearch.training.launch import train_locally
 from hsearch.training.loop import Report
 from tests.conftest import TINY
+from tests.destroyed import without_test_images
 
 SETTINGS = [f"--set={key}={value}" for key, value in TINY.items()]
 
@@ -77,17 +75,7 @@ def test_what_does_not_fit_labels_is_one_sentence(
 @pytest.fixture
 def unreadable_test_images(tmp_path, label_store):
     """The labelled store with every byte of the test images destroyed."""
-    path = tmp_path / "broken" / "labels.arrow"
-    path.parent.mkdir()
-    shutil.copy(label_store.path, path)
-    content = bytearray(path.read_bytes())
-    for row in split_store(label_store).test:
-        image = bytes(label_store.encoded(int(row)))
-        start = content.find(image)
-        assert start >= 0
-        content[start : start + len(image)] = bytes(len(image))
-    path.write_bytes(content)
-    return Store.open(path)
+    return without_test_images(label_store, tmp_path / "broken")
 
 
 @pytest.mark.parametrize("method", ["mulcon", "bce"])

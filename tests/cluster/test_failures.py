@@ -1,12 +1,9 @@
 """What a configuration brings about is data; a search that only fails explains itself."""
 
-import shutil
-
 import pytest
 
-from hsearch.data.splits import store_splits
-from hsearch.data.store import Store
 from tests.cluster.searches import Search
+from tests.destroyed import without_test_images
 
 SPACE = """\
 knobs:
@@ -69,17 +66,7 @@ def test_trouble_of_the_machine_ends_the_search_and_is_not_held_against_the_tria
 @pytest.fixture
 def unreadable_test_images(tmp_path, toy_store):
     """The toy store with every byte of the test images destroyed."""
-    path = tmp_path / "broken" / "toy.arrow"
-    path.parent.mkdir()
-    shutil.copy(toy_store.path, path)
-    content = bytearray(path.read_bytes())
-    for row in toy_store.rows(store_splits(toy_store).test):
-        image = bytes(toy_store.encoded(int(row)))
-        start = content.find(image)
-        assert start >= 0
-        content[start : start + len(image)] = bytes(len(image))
-    path.write_bytes(content)
-    return Store.open(path)
+    return without_test_images(toy_store, tmp_path / "broken")
 
 
 def test_a_search_never_opens_a_test_image(tmp_path, unreadable_test_images):

@@ -88,7 +88,7 @@ def test_the_floor_needs_no_image_of_the_test(toy_job, monkeypatch):
 
 def test_a_guess_is_finite_for_labels_of_all_and_of_no_image():
     trained = np.array([[True, False, True], [True, False, False]])
-    guess = guess_labels(np.zeros((4, 3), dtype=np.bool_), trained)
+    guess = guess_labels(4, trained)
     assert guess.shape == (4, 3)
     assert np.isfinite(guess).all()
     assert (guess[:, 0] > 0).all()
