@@ -1,4 +1,4 @@
-"""Hosts made on this machine: each with a network, processes, mounts, a name and an ssh server of its own.
+"""Hosts made on this machine: namespaces of network, processes and mounts, with an ssh server each.
 
 They are joined by a switch in a namespace of its own, so nothing of this machine's network is
 touched. A host sees this machine's files, but its own /root, /tmp, /run, /dev/shm and /var/lib.
