@@ -1,0 +1,3 @@
+"""PostgreSQL."""
+
+PORT = 5433
