@@ -2,12 +2,15 @@
 
 import sys
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 import click
 
+from hsearch.cluster.postgres import PORT as POSTGRES_PORT
 from hsearch.cluster.questions import PROVIDERS, QUESTIONS, Question, questions_of
 from hsearch.errors import ConfigError
+from hsearch.tracking.server import PORT as MLFLOW_PORT
 
 _Command = Callable[..., None]
 _NEXT = {
@@ -102,3 +105,47 @@ def _right(question: Question, answer: str) -> str:
         return question.check(answer.strip())
     except ConfigError as error:
         raise click.UsageError(str(error)) from error
+
+
+@cluster.command()
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Of all data and logs; by default ~/.hsearch, or /var/lib/hsearch for root.",
+)
+@click.option(
+    "--postgres-port",
+    default=POSTGRES_PORT,
+    show_default=True,
+    type=click.IntRange(1, 65535),
+    help="Of PostgreSQL.",
+)
+@click.option(
+    "--mlflow-port",
+    default=MLFLOW_PORT,
+    show_default=True,
+    type=click.IntRange(1, 65535),
+    help="Of MLflow.",
+)
+@click.option(
+    "--with-ray",
+    "ray",
+    metavar="HOST:PORT",
+    help="End when the Ray head at that address has not answered for 20 seconds.",
+)
+def serve(folder: Path | None, postgres_port: int, mlflow_port: int, ray: str | None) -> None:
+    """Keep PostgreSQL and MLflow running on this machine, on loopback.
+
+    For the head node of a cluster: the record of the studies and the runs are there for all who
+    work on it. Either is started again when it ends; the password of PostgreSQL is in ~/.pgpass.
+    Artifacts lie in $HSEARCH_SHARED where that is set. One such process is enough: another says so
+    and ends.
+    """
+    from hsearch.cluster.services import default_folder
+    from hsearch.cluster.services import serve as keep
+
+    keep(folder or default_folder(), (postgres_port, mlflow_port), ray, _say)
+
+
+def _say(event: str) -> None:
+    click.echo(f"{datetime.now().astimezone().isoformat(timespec='seconds')} {event}")
