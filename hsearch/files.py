@@ -24,6 +24,18 @@ def locked(path: Path) -> Iterator[None]:
 
 
 @contextmanager
+def locked_at_once(path: Path) -> Iterator[bool]:
+    """Yields whether an exclusive lock by the file `path` could be had at once; holds it."""
+    with path.open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+@contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yields a temporary path to write; on success it becomes `path`, otherwise it is removed.
 

@@ -30,6 +30,7 @@ VERBS = {
     "evaluate": "Score trained networks, or embeddings from a file.",
     "ui": "Open MLflow's UI on this machine; Ctrl-C ends it.",
     "look": "Draw pictures of a study or of a trained network.",
+    "cluster": "Describe a cluster for Ray or Kubernetes, and serve its records.",
 }
 
 # Troubles of the machine or of a path that was given, not of the program: no permission, no space,

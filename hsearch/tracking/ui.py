@@ -1,11 +1,8 @@
 """MLflow's own UI on a store, as a child process on loopback."""
 
 import json
-import os
-import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 import urllib.request
@@ -16,16 +13,9 @@ from typing import IO
 from hsearch.errors import ConfigError, HsearchError
 from hsearch.tracking.address import checked_uri, database_file
 from hsearch.tracking.projection import EXPERIMENTS
+from hsearch.tracking.server import HOST, PORT, end_server, server_answers, start_server
 
-HOST = "127.0.0.1"
-FIRST_PORT = 5000
 START_SECONDS = 120.0
-END_SECONDS = 10.0
-
-_SETTINGS = {
-    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # a process per core that nobody here needs
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-}
 
 
 @contextmanager
@@ -44,21 +34,13 @@ def served_ui(uri: str, port: int | None = None) -> Iterator[tuple[str, subproce
             "`--tracking-uri`."
         )
     port = _port(port)
-    command = [sys.executable, "-m", "mlflow", "ui", "--workers=1"]
     with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(
-            [*command, "--host", HOST, "--port", str(port)],
-            env={**os.environ, **_SETTINGS, "MLFLOW_BACKEND_STORE_URI": uri},  # maybe a password
-            stdout=log,
-            stderr=log,
-            start_new_session=True,  # Ctrl-C is for this process, which ends the other
-        )
+        process = start_server(uri, port, log)
         try:
-            address = f"http://{HOST}:{port}"
-            _wait_until_it_answers(address, process, log)
-            yield address, process
+            _wait_until_it_answers(port, process, log)
+            yield f"http://{HOST}:{port}", process
         finally:
-            _end(process)
+            end_server(process)
 
 
 def runs_pages(address: str) -> dict[str, str]:
@@ -82,7 +64,7 @@ def runs_pages(address: str) -> dict[str, str]:
 
 def _port(wanted: int | None) -> int:
     """Returns a port that is free now."""
-    for port in [wanted] if wanted else [FIRST_PORT, 0]:
+    for port in [wanted] if wanted else [PORT, 0]:
         with socket.socket() as probe, suppress(OSError):
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((HOST, port))
@@ -91,23 +73,12 @@ def _port(wanted: int | None) -> int:
     raise ConfigError(f"Port {wanted} is taken; leave `--port` out for a free one.")
 
 
-def _wait_until_it_answers(
-    address: str, process: "subprocess.Popen[bytes]", log: IO[bytes]
-) -> None:
+def _wait_until_it_answers(port: int, process: "subprocess.Popen[bytes]", log: IO[bytes]) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
-        with suppress(OSError), urllib.request.urlopen(f"{address}/health", timeout=5):
+        if server_answers(port):
             return
         time.sleep(0.2)
     log.seek(0)
     lines = log.read().decode(errors="replace").strip().splitlines() or ["it does not answer"]
     raise HsearchError(f"MLflow's UI could not be started: {lines[-1]}")
-
-
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    """Ends the server with all its children."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(END_SECONDS)

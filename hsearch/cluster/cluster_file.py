@@ -1,0 +1,136 @@
+"""Files that describe a cluster, for `ray up` or for KubeRay."""
+
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+
+import jinja2
+
+import hsearch
+from hsearch.cluster.postgres import PORT as POSTGRES_PORT
+from hsearch.cluster.questions import NOTHING
+from hsearch.errors import ConfigError
+from hsearch.files import write_whole
+from hsearch.tracking.server import PORT as MLFLOW_PORT
+
+TOKEN = Path("~/.hsearch/ray_token")
+"""Who has its content may use the cluster."""
+
+_TEMPLATES = Path(__file__).parent / "templates"
+_ENVIRONMENT = "~/hsearch-env"  # of Python, on every machine
+_BUCKETS = {"aws": "s3://{}/hsearch", "gcp": "gs://{}/hsearch"}
+_OF_A_CHECKOUT = ("pyproject.toml", "constraints.txt", "hsearch/__init__.py")
+
+
+def cluster_file(
+    provider: str, answers: Mapping[str, str], *, project: str = ".", file: str = "cluster.yaml"
+) -> str:
+    """Returns the content of a cluster file.
+
+    Args:
+        provider: One of `PROVIDERS`.
+        answers: To all of its questions, checked.
+        project: Folder of the checkout that the machines install.
+        file: Name that the file gets.
+    """
+    templates = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # it is YAML
+    )
+    values = {key.replace("-", "_"): answer for key, answer in answers.items()}
+    return templates.get_template(f"{provider}.yaml").render(
+        {**values, **_derived(provider, answers)},
+        provider=provider,
+        project=project,
+        file=file,
+        version=hsearch.__version__,
+        postgres_port=POSTGRES_PORT,
+        mlflow_port=MLFLOW_PORT,
+    )
+
+
+def _derived(provider: str, answers: Mapping[str, str]) -> dict[str, object]:
+    """What follows from the answers."""
+    hosts = answers.get("worker-hosts", "").split(",")
+    workers = int(answers.get("workers", len(hosts)))
+    spot = answers.get("market") == "spot"
+    shared = answers.get("shared") or _BUCKETS[provider].format(answers["bucket"])
+    installed = answers.get("installed", NOTHING)
+    environment = _ENVIRONMENT if installed == NOTHING else installed.rstrip("/")
+    return {
+        "shared": shared,
+        "data": _data_folder(shared),
+        "groups": workers * int(answers["worker-gpus"]),
+        "workers": workers,
+        "worker_hosts": ", ".join(hosts),
+        "spot": workers if spot else 0,
+        "on_demand": 0 if spot else workers,
+        "region": answers.get("region") or answers.get("zone", "").rpartition("-")[0],
+        "installed": "" if installed == NOTHING else environment,
+        "bin": f"{environment}/bin",
+        "path": f"{environment}/bin".replace("~", "$HOME"),
+    }
+
+
+def _data_folder(shared: str) -> str:
+    """Where prepared data lie in a shared store, as `hsearch data prepare --to` takes it."""
+    place, mark, options = shared.partition("?")
+    folder = f"{place.rstrip('/')}/data{mark}{options}"
+    return folder if "://" in folder else f"file://{folder}"
+
+
+def project_folder(given: Path | None, file: Path) -> str:
+    """Returns the checkout that machines install, as it is written into the cluster file.
+
+    Args:
+        given: By the user; None takes the checkout that this program runs from.
+        file: The cluster file; in the checkout itself, the checkout is `.`.
+    """
+    folder = (given or Path(hsearch.__file__).parents[1]).expanduser().resolve()
+    if not all((folder / name).exists() for name in _OF_A_CHECKOUT):
+        what = f"{folder} is none" if given else "hsearch runs from none here"
+        raise ConfigError(
+            f"Machines install hsearch from a checkout, but {what}; name one with `--project`."
+        )
+    if folder == file.absolute().parent.resolve():
+        return "."
+    shown = str(folder)
+    if not shown.isprintable() or set(shown) & set("\"'\\$`"):
+        raise ConfigError(
+            f"The path of the checkout must be plain, but {shown!r} is not; name another copy with "
+            "`--project`."
+        )
+    return f'"{shown}"' if not shown.replace("/", "").isalnum() else shown
+
+
+def make_token() -> Path:
+    """Returns the file of the cluster's token; a missing one is made, for this user alone."""
+    path = TOKEN.expanduser()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return path
+    with open(descriptor, "w", encoding="ascii") as file:
+        file.write(secrets.token_hex(32))
+    return path
+
+
+def check_new_file(path: Path, *, force: bool) -> None:
+    """Refuses a file that cannot be written, or that would replace another without force."""
+    if not path.absolute().parent.is_dir():
+        raise ConfigError(f"The folder of {path} does not exist; make it first.")
+    if path.exists() and not force:
+        raise ConfigError(
+            f"{path} exists already; replace it with `--force`, or name another file."
+        )
+
+
+def write_cluster_file(path: Path, content: str) -> None:
+    """Writes the file whole or not at all."""
+    write_whole(path, content.encode())
