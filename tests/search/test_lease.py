@@ -9,7 +9,8 @@ import pytest
 
 import hsearch.search.lease as lease_module
 from hsearch.errors import ConfigError, HsearchError
-from hsearch.search.lease import Driver, Lease, driver_lives
+from hsearch.search.driver import Driver, process_start
+from hsearch.search.lease import Lease, driver_lives
 
 
 class Shelf:
@@ -76,12 +77,12 @@ def test_a_second_driver_is_refused_by_the_name_of_the_first(study):
 def test_a_killed_driver_of_this_machine_is_succeeded_at_once(study):
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         Lease(study)._write()
-        start = lease_module._process_start(process.pid)
+        start = process_start(process.pid)
         changed(study, pid=process.pid, process_start=start)
         with pytest.raises(ConfigError, match=f"process {process.pid}"):
             Lease(study).acquire()
         process.kill()
-        while lease_module._process_start(process.pid):
+        while process_start(process.pid):
             time.sleep(0.01)
         before = time.monotonic()
         with Lease(study):
