@@ -109,9 +109,18 @@ def cluster_options(command: _Command) -> _Command:
             help="By default 1, or a GPU's share of its machine.",
         ),
         click.option(
+            "--gpus-per-worker",
+            type=float,
+            envvar="HSEARCH_GPUS_PER_WORKER",
+            show_envvar=True,
+            help="A share such as 0.25 for small networks; by default 1 where there are any.",
+        ),
+        click.option(
             "--groups",
             type=click.IntRange(1),
-            help="Most fold trainings at once; by default all that fit.",
+            envvar="HSEARCH_GROUPS",
+            show_envvar=True,
+            help="Most fold trainings at once, for which a cluster grows; by default all that fit.",
         ),
         click.option(
             "--address",

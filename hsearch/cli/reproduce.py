@@ -102,6 +102,7 @@ def reproduce(
     tracking_uri: str,
     workers_per_fold: int,
     cpus_per_worker: int | None,
+    gpus_per_worker: float | None,
     groups: int | None,
     address: str | None,
     out: Path,
@@ -141,6 +142,7 @@ def reproduce(
         address=address,
         workers_per_fold=workers_per_fold,
         cpus_per_worker=cpus_per_worker,
+        gpus_per_worker=gpus_per_worker,
         groups=groups,
         folder=out,
     )

@@ -106,6 +106,7 @@ def tune(
     race: bool,
     workers_per_fold: int,
     cpus_per_worker: int | None,
+    gpus_per_worker: float | None,
     groups: int | None,
     address: str | None,
     out: Path,
@@ -145,6 +146,7 @@ def tune(
         address=address,
         workers_per_fold=workers_per_fold,
         cpus_per_worker=cpus_per_worker,
+        gpus_per_worker=gpus_per_worker,
         groups=groups,
         folder=out,
     )

@@ -2,7 +2,8 @@
 
 A job is held by one group at a time. A group that starts anew gives back the job that it held; so
 does one that is gone for good. A job whose worker process died again and again is given up; one
-that was lost together with its machine is not counted against it.
+that was lost together with its machine is not counted against it. A group that is asked to leave
+gives its job back after the epoch that it is in.
 """
 
 import asyncio
@@ -55,10 +56,12 @@ class Group:
     Attributes:
         nodes: Where its ranks live.
         ticket: What it is training.
+        leaving: Whether it is to go home after the epoch that it is in.
     """
 
     nodes: set[str] = field(default_factory=set)
     ticket: Ticket | None = None
+    leaving: bool = False
 
 
 class Board:
@@ -93,7 +96,7 @@ class Board:
         self._groups[group] = Group(nodes=set(nodes))
         if held is not None:
             self._give_back(held)
-        self._tell({"event": "group", "alive": len(self._groups)})
+        self._tell_groups()
         await self._wake()
 
     async def leave(self, group: int) -> None:
@@ -101,7 +104,7 @@ class Board:
         held = self._groups.pop(group, None)
         if held is not None:
             self._give_back(held)
-            self._tell({"event": "group", "alive": len(self._groups)})
+            self._tell_groups()
         await self._wake()
 
     async def look(self) -> None:
@@ -113,13 +116,15 @@ class Board:
     async def take(self, group: int, patience: float) -> Event | str | None:
         """Returns the next job for a group, LEAVE at the end, or None after `patience` seconds."""
         asking = self._groups.get(group)
+        if asking is None:
+            return LEAVE  # it is taken for dead
         async with self._changed:
-            if not await self._wait(patience, lambda: self._closed or bool(self._waiting)):
+            if not await self._wait(patience, lambda: self._sends_home(asking) or self._waiting):
                 return None
-            if self._closed:
+            if self._sends_home(asking):
                 return LEAVE
-            if asking is None or self._groups.get(group) is not asking:
-                return None  # who asked has died meanwhile, or is taken for dead
+            if self._groups.get(group) is not asking:
+                return None  # who asked has died meanwhile
             ticket = asking.ticket = self._waiting.popleft()
             return {
                 "key": ticket.key,
@@ -127,6 +132,20 @@ class Board:
                 "path": ticket.path,
                 "kind": ticket.kind,
             }
+
+    async def must_pause(self, group: int) -> bool:
+        """Whether a group is to give its job back before the next epoch, or has lost it already."""
+        asking = self._groups.get(group)
+        return asking is None or asking.leaving
+
+    async def empty_nodes(self, nodes: list[str]) -> None:
+        """Asks the groups that have a rank on one of these nodes to leave."""
+        leaving = [g for g in self._groups.values() if not g.leaving and g.nodes & set(nodes)]
+        for group in leaving:
+            group.leaving = True
+        if leaving:
+            self._tell_groups()
+            await self._wake()
 
     async def epoch(self, group: int, key: tuple[int, int], record: str) -> None:
         """A group has finished an epoch of its job."""
@@ -136,8 +155,13 @@ class Board:
     async def finish(self, group: int, key: tuple[int, int], outcome: Event) -> None:
         """A group is done with its job; the word of a group that no longer holds it is ignored."""
         ticket = self._holds(group, key)
-        if ticket is not None:
-            self._groups[group].ticket = None
+        if ticket is None:
+            return
+        self._groups[group].ticket = None
+        if "paused" in outcome:
+            self._hang_out_again(ticket, "paused")
+            await self._wake()
+        else:
             ticket.outcome.set_result(outcome)
 
     async def events(self, patience: float) -> list[Event]:
@@ -151,9 +175,11 @@ class Board:
         """A machine has something to say that a person should know, or that ends the work."""
         self._tell({"event": "trouble" if fatal else "warning", "sentence": sentence})
 
-    async def close(self) -> None:
-        """Sends every group home after the job that it holds."""
+    async def close(self, *, after_epoch: bool = False) -> None:
+        """Sends every group home after the job that it holds, or after its running epoch."""
         self._closed = True
+        for group in self._groups.values():
+            group.leaving |= after_epoch
         await self._wake()
 
     def _find(self, key: tuple[int, ...]) -> Ticket | None:
@@ -184,18 +210,29 @@ class Board:
                 }
             )
         else:
+            self._hang_out_again(ticket, "retry")
+
+    def _hang_out_again(self, ticket: Ticket, why: str) -> None:
+        if not ticket.withdrawn:
             self._waiting.appendleft(ticket)
-            self._tell({"event": "retry", "key": ticket.key, "kind": ticket.kind})
+            self._tell({"event": why, "key": ticket.key, "kind": ticket.kind})
+
+    def _sends_home(self, group: Group) -> bool:
+        return self._closed or group.leaving
+
+    def _tell_groups(self) -> None:
+        leaving = [number for number, group in self._groups.items() if group.leaving]
+        self._tell({"event": "group", "alive": len(self._groups), "leaving": leaving})
 
     def _tell(self, event: Event) -> None:
         self._events.append(event)
         self._waker = asyncio.ensure_future(self._wake())
 
-    async def _wait(self, patience: float, predicate: Callable[[], bool]) -> bool:
+    async def _wait(self, patience: float, predicate: Callable[[], object]) -> bool:
         """Waits, holding the condition, until the predicate is true; False after `patience` s."""
         try:
             async with asyncio.timeout(patience):
-                return await self._changed.wait_for(predicate)
+                return bool(await self._changed.wait_for(predicate))
         except TimeoutError:
             return False
 

@@ -12,7 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hsearch.cluster.preflight import groups_with_room, plan_groups, this_machine
+from hsearch.cluster.preflight import (
+    Node,
+    Plan,
+    check_share,
+    groups_with_room,
+    hosts_of,
+    plan_groups,
+    this_machine,
+)
 from hsearch.cluster.session import Session
 from hsearch.errors import ClusterError, ConfigError, HsearchError
 from hsearch.results import EpochRecord
@@ -22,10 +30,15 @@ from hsearch.words import plural
 if TYPE_CHECKING:
     from ray.actor import ActorHandle
 
+    from hsearch.cluster.pool import Room
     from hsearch.cluster.worker import Train
 
 TEND_SECONDS = 5.0
 LISTEN_SECONDS = 1.0
+PAUSE_SECONDS = 120.0
+"""How long a stop waits for running epochs to end."""
+MACHINE_SECONDS = 1200.0
+"""How long an autoscaling cluster may take for its first machine."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +49,7 @@ class ClusterOptions:
         address: Of a running Ray cluster; None for one on this machine.
         workers_per_fold: DDP ranks of one fold training.
         cpus_per_worker: Of one rank; None for 1, or a GPU's share of its node.
+        gpus_per_worker: Of one rank, maybe a share; None for 1 where there are any.
         groups: Most fold trainings at once; None for as many as fit.
         folder: Of checkpoints, seen by all nodes.
     """
@@ -43,6 +57,7 @@ class ClusterOptions:
     address: str | None = None
     workers_per_fold: int = 1
     cpus_per_worker: int | None = None
+    gpus_per_worker: float | None = None
     groups: int | None = None
     folder: Path = Path("studies")
 
@@ -57,10 +72,19 @@ def check_options(options: ClusterOptions) -> None:
             f"`--out` must be a folder that can be written to, but {options.folder} gave: "
             f"{error.strerror}; name another one."
         ) from None
+    check_share(options.gpus_per_worker, options.workers_per_fold)
     if options.address is None:
-        plan_groups(
-            [this_machine()], options.workers_per_fold, options.cpus_per_worker, options.groups
-        )
+        _plan([this_machine()], options)
+
+
+def _plan(nodes: list[Node], options: ClusterOptions) -> Plan:
+    return plan_groups(
+        nodes,
+        options.workers_per_fold,
+        options.cpus_per_worker,
+        options.gpus_per_worker,
+        options.groups,
+    )
 
 
 def _nearest_folder(path: Path) -> Path:
@@ -100,15 +124,34 @@ class Crew:
         self.noun, self.must_share = noun, must_share
         self.options, self.watch, self.folder = options, watch, folder
         self.session, self.lost = session, halted or threading.Event()
-        self.plan = plan_groups(
-            session.nodes(), options.workers_per_fold, options.cpus_per_worker, options.groups
-        )
+        self.plan = self._first_plan()
         watch.said(self.plan.arithmetic)
         self.alive, self.wanted = 0, self.plan.groups
+        self._leaving: list[int] = []
+        self._paused_by: float | None = None
         self.trouble: HsearchError | None = None
         self._events: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._tended = 0.0
         self._over = threading.Event()
+
+    def _first_plan(self) -> Plan:
+        """The plan for the machines that are there; where more can be asked for, it waits.
+
+        What machines an autoscaling cluster could start is not known, so it waits only if GPUs are
+        asked for and there are none.
+        """
+        options, deadline = self.options, time.monotonic() + MACHINE_SECONDS
+        ranks = (options.groups or 1) * options.workers_per_fold
+        while True:
+            nodes = self.session.nodes()
+            none_yet = not any(node.gpus for node in nodes)
+            waits = options.address is not None and options.gpus_per_worker and none_yet
+            if not waits or time.monotonic() > deadline or self.lost.is_set():
+                return _plan(nodes, options)
+            if deadline - time.monotonic() > MACHINE_SECONDS - 1:
+                self.session.ask_for(ranks, {"GPU": options.gpus_per_worker or 0.0})
+                self.watch.said("The cluster has no GPU yet; waiting for a machine.")
+            time.sleep(TEND_SECONDS)
 
     @property
     def size(self) -> int:
@@ -162,15 +205,24 @@ class Crew:
             self._tended = time.monotonic()
             self.board.look.remote()
             try:
-                self._pool.tend(self.alive)
+                if self._paused_by is None:
+                    self._pool.tend(self.alive, self._leaving)
             except ClusterError as error:  # kept for the end: Tune would wrap it
                 self.trouble = error
             self.wanted = self._pool.wanted
         if (self.alive, self.wanted) != before:
             self._tell_groups()
 
+    def pause(self) -> None:
+        """Lets every group go home after the epoch that it is in; then, `is_halted`."""
+        if self._paused_by is None:
+            self._paused_by = time.monotonic() + PAUSE_SECONDS
+            self.board.close.remote(after_epoch=True)
+
     def is_halted(self) -> bool:
         """Whether the work must end before its time."""
+        if self._paused_by is not None and (not self.alive or time.monotonic() > self._paused_by):
+            return True
         return self.lost.is_set() or self.trouble is not None
 
     def check_end(self, name: str) -> None:
@@ -180,9 +232,16 @@ class Crew:
         if self.trouble is not None:
             raise self.trouble
 
-    def _room(self) -> int:
-        """How many groups the cluster holds now."""
-        return groups_with_room(self.session.nodes(), self.plan, self.options.groups)
+    def _room(self) -> "Room":
+        """Where the cluster holds groups now; those elsewhere are asked to leave."""
+        from hsearch.cluster.pool import Room
+
+        nodes = self.session.nodes()
+        hosts = {node.id for node in hosts_of(nodes, self.plan)}
+        not_on = tuple(sorted(node.id for node in nodes if node.id not in hosts))
+        if not_on:
+            self.board.empty_nodes.remote(list(not_on))
+        return Room(groups_with_room(nodes, self.plan, self.options.groups), not_on)
 
     def _ask_for(self, groups: int) -> None:
         """Asks a running cluster to grow to so many groups."""
@@ -201,9 +260,12 @@ class Crew:
                 number, fold = event["key"]
                 self.watch.epoch(number, fold, EpochRecord.model_validate_json(event["record"]))
             case "group":
-                self.alive = event["alive"]
+                self.alive, self._leaving = event["alive"], event["leaving"]
             case "retry":
                 self.watch.said(self._retry_words(event))
+            case "paused":
+                number, fold = event["key"]
+                self.watch.said(f"Fold {fold} of {self.noun} {number} pauses after its epoch.")
             case "warning":
                 self.watch.said(event["sentence"])
             case "trouble":

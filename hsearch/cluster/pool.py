@@ -8,7 +8,8 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,20 @@ RETRY_SECONDS = 30.0
 CLOSING_SECONDS = 20.0
 MAX_RESTARTS = 20
 MAX_FAILED_STARTS = 3
+NODE = "ray.io/node-id"  # a label that Ray gives to every node
+
+
+@dataclass(frozen=True)
+class Room:
+    """Where groups fit at one moment.
+
+    Attributes:
+        groups: How many.
+        not_on: Ids of nodes that have room but get none.
+    """
+
+    groups: int
+    not_on: tuple[str, ...] = ()
 
 
 class Pool:
@@ -36,7 +51,7 @@ class Pool:
         board: Where groups take jobs; a named actor.
         name: Of that actor.
         plan: The shape of a group.
-        room: Returns how many groups fit at the moment.
+        room: Returns where groups fit at the moment, and how many.
         config: For every worker; see `work`.
         folder: For Ray's files, seen by all nodes.
         say: Called with what is worth telling.
@@ -47,7 +62,7 @@ class Pool:
         board: ActorHandle,
         name: str,
         plan: Plan,
-        room: Callable[[], int],
+        room: Callable[[], "Room"],
         config: dict[str, Any],
         folder: Path,
         say: Callable[[str], None],
@@ -63,11 +78,12 @@ class Pool:
         self._failed_starts = 0
         self.wanted = 0
 
-    def tend(self, alive: int) -> None:
+    def tend(self, alive: int, leaving: Collection[int] = ()) -> None:
         """Starts groups for which there is room, and tells of those that ended.
 
         Args:
             alive: Groups that have taken up their work.
+            leaving: Numbers of groups that will soon have ended.
         """
         if alive:
             self._failed_starts = 0
@@ -85,9 +101,11 @@ class Pool:
                     )
         if time.monotonic() < self._not_before:
             return
-        self.wanted = self._room()
-        while len(self._threads) < self.wanted:
-            thread = threading.Thread(target=self._run, args=(self._next,), daemon=True)
+        room = self._room()
+        self.wanted = room.groups
+        while len(self._threads.keys() - set(leaving)) < self.wanted:
+            arguments = (self._next, room.not_on)
+            thread = threading.Thread(target=self._run, args=arguments, daemon=True)
             self._threads[self._next] = thread
             self._next += 1
             thread.start()
@@ -103,11 +121,11 @@ class Pool:
         """Leaves the groups to the end of the session, which ends them."""
         self._abandoned.set()
 
-    def _run(self, number: int) -> None:
+    def _run(self, number: int, not_on: tuple[str, ...]) -> None:
         """Runs one group to its end; a lost worker starts it anew."""
         trouble: str | None = "it ended without a word"
         try:
-            self._trainer(number).fit()
+            self._trainer(number, not_on).fit()
             trouble = None
         except (ray.train.TrainingFailedError, ray.exceptions.RayError) as error:
             trouble = _sentence(error)
@@ -116,7 +134,7 @@ class Pool:
                 self._ended.put((number, trouble))
                 self._board.leave.remote(number)
 
-    def _trainer(self, number: int) -> TorchTrainer:
+    def _trainer(self, number: int, not_on: tuple[str, ...]) -> TorchTrainer:
         plan = self._plan
         return _GroupTrainer(
             work,
@@ -126,6 +144,7 @@ class Pool:
                 use_gpu=bool(plan.gpus),
                 resources_per_worker=plan.resources,
                 placement_strategy="PACK",
+                label_selector={NODE: f"!in({','.join(not_on)})"} if not_on else None,
             ),
             run_config=RunConfig(
                 name=f"group-{number}",

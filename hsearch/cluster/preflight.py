@@ -19,11 +19,23 @@ RANK_BYTES = 1.5e9
 
 @dataclass(frozen=True)
 class Node:
-    """What one machine of the cluster has."""
+    """What one machine of the cluster has.
+
+    Attributes:
+        cpus: That Ray may use, as the next two.
+        gpus: Whole ones.
+        memory: In bytes.
+        id: Ray's name of it.
+        is_head: Whether the cluster's own processes live there.
+        is_leaving: Whether it has announced its end, as a spot machine does.
+    """
 
     cpus: float
     gpus: float = 0
     memory: float = math.inf
+    id: str = ""
+    is_head: bool = False
+    is_leaving: bool = False
 
 
 @dataclass(frozen=True)
@@ -34,14 +46,14 @@ class Plan:
         groups: Worker groups, each of which trains one fold at a time.
         workers: DDP ranks of a group.
         cpus: Of one rank.
-        gpus: Of one rank, 0 or 1.
+        gpus: Of one rank: 0, a share of one, or whole ones.
         arithmetic: The reckoning in words.
     """
 
     groups: int
     workers: int
     cpus: int
-    gpus: int
+    gpus: float
     arithmetic: str
 
     @property
@@ -51,34 +63,57 @@ class Plan:
         return {name: amount for name, amount in resources.items() if amount}
 
 
+def check_share(gpus: float | None, workers: int) -> None:
+    """Raises if no rank could have so many GPUs."""
+    if gpus is not None and (gpus < 0 or (gpus > 1 and gpus != int(gpus))):
+        raise ConfigError(
+            "A worker has a share of one GPU, or whole ones, so `--gpus-per-worker` must be a "
+            f"number from 0 to 1 or a whole number, but got {gpus:g}."
+        )
+    if gpus and gpus < 1 and workers > 1:
+        raise ConfigError(
+            "Workers of one fold cannot share a GPU, so `--gpus-per-worker` below 1 needs "
+            f"`--workers-per-fold 1`, but got {gpus:g} and {workers}."
+        )
+
+
 def plan_groups(
-    nodes: Sequence[Node], workers: int, cpus: int | None = None, limit: int | None = None
+    nodes: Sequence[Node],
+    workers: int,
+    cpus: int | None = None,
+    gpus: float | None = None,
+    limit: int | None = None,
 ) -> Plan:
     """Returns how many worker groups fit; refuses a group that can never be placed.
 
-    A rank lives on one node; the ranks of a group may live on several. Where there are GPUs every
-    rank has one.
+    A rank lives on one node; the ranks of a group may live on several. The head node gets none,
+    unless the others have no room.
 
     Args:
         nodes: Of the cluster, as they are now.
         workers: Ranks of one group.
         cpus: Of one rank; by default 1, or a GPU's share of its node.
+        gpus: Of one rank; by default 1 where there are any.
         limit: Most groups wanted.
     """
-    gpus = int(any(node.gpus >= 1 for node in nodes))
-    cpus = cpus or (_share_of_cpus(nodes) if gpus else 1)
-    ranks = sum(_ranks(node, cpus, gpus) for node in nodes)
+    if gpus is None:
+        gpus = int(any(node.gpus >= 1 for node in nodes))
+    cpus = cpus or (_share_of_cpus(nodes, gpus) if gpus else 1)
+    hosts = _hosts(nodes, cpus, gpus)
+    ranks = sum(_ranks(node, cpus, gpus) for node in hosts)
     fitting = ranks // workers
-    rank = plural(cpus, "CPU") + (" and 1 GPU" if gpus else "")
-    rank += f" and {RANK_BYTES / 1e9:g} GB" if _is_short_of_memory(nodes, cpus, gpus) else ""
-    has = f"{plural(len(nodes), 'node')} with {sum(n.cpus for n in nodes):g} CPUs"
+    rank = plural(cpus, "CPU") + (f" and {gpus:g} GPU" if gpus else "")
+    rank += f" and {RANK_BYTES / 1e9:g} GB" if _is_short_of_memory(hosts, cpus, gpus) else ""
+    without_head = any(node.is_head for node in set(nodes) - set(hosts))
+    has = plural(len(hosts), "node") + (" beside the head" if without_head else "")
+    has += f" with {sum(n.cpus for n in hosts):g} CPUs"
     if gpus:
-        has += f" and {sum(n.gpus for n in nodes):g} GPUs"
+        has += f" and {sum(n.gpus for n in hosts):g} GPUs"
     holds = f"{has}: room for {plural(ranks, 'worker')} of {rank}"
     if not fitting:
         raise ConfigError(
             f"A fold needs {plural(workers, 'worker')} of {rank} at once, but the cluster has "
-            f"{holds}; lower `--workers-per-fold` or `--cpus-per-worker`."
+            f"{holds}; lower `--workers-per-fold`, `--cpus-per-worker` or `--gpus-per-worker`."
         )
     groups = min(fitting, limit or fitting)
     arithmetic = f"{holds}; {workers} per fold: {plural(groups, 'fold training')} at once"
@@ -101,8 +136,21 @@ def concurrent_trials(groups: int, folds_ahead: int) -> int:
 
 def groups_with_room(nodes: Sequence[Node], plan: Plan, limit: int | None = None) -> int:
     """Returns how many groups of a plan's shape fit on the nodes of a later moment; maybe none."""
-    fitting = sum(_ranks(node, plan.cpus, plan.gpus) for node in nodes) // plan.workers
+    hosts = hosts_of(nodes, plan)
+    fitting = sum(_ranks(node, plan.cpus, plan.gpus) for node in hosts) // plan.workers
     return min(fitting, limit or fitting)
+
+
+def hosts_of(nodes: Sequence[Node], plan: Plan) -> list[Node]:
+    """Returns the nodes on which ranks of a plan may live."""
+    return _hosts(nodes, plan.cpus, plan.gpus)
+
+
+def _hosts(nodes: Sequence[Node], cpus: int, gpus: float) -> list[Node]:
+    """Those that stay, without the head, unless it is the only one with room."""
+    staying = [node for node in nodes if not node.is_leaving]
+    others = [node for node in staying if not node.is_head]
+    return others if any(_ranks(node, cpus, gpus) for node in others) else staying
 
 
 def this_machine() -> Node:
@@ -119,20 +167,22 @@ def this_machine() -> Node:
     return Node(cpus, torch.cuda.device_count(), memory)
 
 
-def _ranks(node: Node, cpus: int, gpus: int) -> int:
+def _ranks(node: Node, cpus: int, gpus: float) -> int:
     bounds = [node.cpus // cpus, node.memory // RANK_BYTES]
-    if gpus:
+    if gpus >= 1:
         bounds.append(node.gpus // gpus)
+    elif gpus:  # a share is of one GPU, never of two
+        bounds.append(node.gpus * int(1 / gpus + 1e-9))
     return int(min(bounds))
 
 
-def _is_short_of_memory(nodes: Sequence[Node], cpus: int, gpus: int) -> bool:
+def _is_short_of_memory(nodes: Sequence[Node], cpus: int, gpus: float) -> bool:
     return any(
         _ranks(n, cpus, gpus) < _ranks(replace(n, memory=math.inf), cpus, gpus) for n in nodes
     )
 
 
-def _share_of_cpus(nodes: Sequence[Node]) -> int:
-    """CPUs for each GPU, by the node that has the fewest."""
-    shares = [int(node.cpus // int(node.gpus)) for node in nodes if node.gpus >= 1]
-    return max(1, min(*shares, MAX_CPUS_PER_GPU))
+def _share_of_cpus(nodes: Sequence[Node], gpus: float) -> int:
+    """CPUs that go with so many GPUs, by the node that has the fewest."""
+    shares = [node.cpus / int(node.gpus) for node in nodes if node.gpus >= 1]
+    return max(1, int(min([*shares, MAX_CPUS_PER_GPU]) * gpus))

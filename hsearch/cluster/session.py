@@ -20,6 +20,9 @@ from hsearch.errors import ClusterError, ConfigError
 PLACING_SECONDS = 60
 """How long a worker group may wait for its place in the cluster."""
 
+HEAD = "node:__internal_head__"
+"""A resource that every cluster's head node has, and no other."""
+
 # Read by Ray when it is imported or started; what the user has set stays.
 _SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -58,9 +61,22 @@ class Session:
     def nodes(self) -> list[Node]:
         """Returns the nodes that are alive now."""
         import ray
+        from ray._private.state import state
 
-        alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        return [Node(r.get("CPU", 0), r.get("GPU", 0), r.get("memory", math.inf)) for r in alive]
+        ending = state.get_draining_nodes()
+        return [
+            Node(
+                has.get("CPU", 0),
+                has.get("GPU", 0),
+                has.get("memory", math.inf),
+                id=node["NodeID"],
+                is_head=HEAD in has,
+                is_leaving=node["NodeID"] in ending,
+            )
+            for node in ray.nodes()
+            if node["Alive"]
+            for has in [node["Resources"]]
+        ]
 
     def ask_for(self, ranks: int, resources: dict[str, float]) -> None:
         """Asks an autoscaling cluster for room for so many ranks, until the next call."""

@@ -25,7 +25,7 @@ from hsearch.results import EpochRecord, FoldResult
 from hsearch.search.reproduced import PICTURES
 from hsearch.spec import FoldJob
 from hsearch.training.folder import RunFolder
-from hsearch.training.loop import Report
+from hsearch.training.loop import PausedError, Report
 from hsearch.training.testing import floor_metrics, score_run
 
 Train = Callable[[FoldJob, Report, RunFolder], FoldResult]
@@ -82,7 +82,9 @@ def _outcome(
     alone = distributed.world_size() == 1  # asked now: Ray may take a broken group down meanwhile
     try:
         return {"result": _result(ticket, job, _ToBoard(board, group, ticket["key"]), train)}
-    except DivergedError as error:  # it meets every rank alike
+    except PausedError:  # as the next one, it meets every rank alike
+        return {"paused": "yes"}
+    except DivergedError as error:
         return {"failed": str(error), "final": "yes"}
     except Exception as error:
         traceback.print_exc()
@@ -168,6 +170,10 @@ class _ToBoard(Report):
     def epoch(self, record: EpochRecord) -> None:
         """Sends one epoch."""
         self.board.epoch.remote(self.group, self.key, record.model_dump_json())
+
+    def must_pause(self) -> bool:
+        """Asks the board."""
+        return distributed.rank() == 0 and bool(ray.get(self.board.must_pause.remote(self.group)))
 
 
 def _outcome_of(error: Exception, job: FoldJob) -> dict[str, str]:

@@ -32,8 +32,12 @@ EXPLODED = 1e6
 """No loss comes near this unless it runs away."""
 
 
+class PausedError(Exception):
+    """A training that was asked to pause; the same job goes on after its last epoch."""
+
+
 class Report:
-    """Receives the progress of a training; both methods do nothing until overridden."""
+    """Receives the progress of a training; no method does anything until overridden."""
 
     def iteration(self, epoch: int, done: int, total: int) -> None:
         """Called after every optimiser step."""
@@ -41,12 +45,19 @@ class Report:
     def epoch(self, record: EpochRecord) -> None:
         """Called after every epoch, and first for epoch 0, the untrained network."""
 
+    def must_pause(self) -> bool:
+        """Asked before every epoch; of several ranks, the answer of rank 0 counts."""
+        return False
+
 
 def train_fold(job: FoldJob, report: Report, folder: RunFolder) -> FoldResult:
     """Trains a job to its end and returns its result; what the folder already holds is kept.
 
     On several ranks every rank calls this with the same job; rank 0 alone reports and writes. All
     draws follow from the job's seed, so a resumed run equals an uninterrupted one bit for bit.
+
+    Raises:
+        PausedError: The report has asked for it, on every rank; all finished epochs are kept.
     """
     if (result := distributed.share_object(folder.finished())) is not None:
         return result
@@ -54,6 +65,8 @@ def train_fold(job: FoldJob, report: Report, folder: RunFolder) -> FoldResult:
     if not run.history:
         run.record(report, run.untrained())
     while (stopped := run.why_stop()) is None:
+        if distributed.share_object(report.must_pause()):
+            raise PausedError
         run.record(report, run.train_epoch(len(run.history), report))
     result = run.result(stopped)
     if distributed.rank() == 0:

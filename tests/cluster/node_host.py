@@ -1,19 +1,25 @@
 """A Ray cluster of several raylets on this machine, in a process ruled by lines on stdin.
 
 Prints its address. `add CPUS` starts a node and prints its id; `kill ID` kills the node's raylet
-with -9; the end of stdin ends everything.
+with -9; `drain ID` announces its end and prints whether Ray accepts that; the end of stdin ends
+everything.
 """
 
 import os
 import sys
 import tempfile
+import time
 from pathlib import Path
+
+PREEMPTION = 2  # autoscaler.proto's DRAIN_NODE_REASON_PREEMPTION
+DRAIN_SECONDS = 120
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="hsn-") as folder:
         os.environ["RAY_TMPDIR"] = folder
         Path(folder, "ray").mkdir()
+        from ray._raylet import GcsClient  # type: ignore[attr-defined]
         from ray.cluster_utils import Cluster
 
         cluster = Cluster(
@@ -29,6 +35,12 @@ def main() -> None:
                 node = cluster.add_node(num_cpus=int(argument))
                 nodes[node.node_id] = node
                 sys.stdout.write(f"{node.node_id}\n")
+                sys.stdout.flush()
+            elif word == "drain":
+                deadline = int(1000 * (time.time() + DRAIN_SECONDS))
+                gcs = GcsClient(address=cluster.address)
+                accepted, _ = gcs.drain_node(argument, PREEMPTION, "a test", deadline)
+                sys.stdout.write(f"{accepted}\n")
                 sys.stdout.flush()
             else:
                 cluster.remove_node(nodes.pop(argument), allow_graceful=False)

@@ -158,3 +158,39 @@ def test_the_running_job_of_an_ended_trial_is_not_hung_out_again(board, here):
     board.now("withdraw", 0)
     board.now("enter", 0, [here])
     assert board.now("take", 0, 0.2) is None
+
+
+def test_a_group_on_a_node_that_ends_gives_its_job_back_after_the_epoch(board, here):
+    board.now("enter", 0, [here, "ending"])
+    board.now("enter", 1, [here])
+    outcome = hang_out(board, (0, 0))
+    board.now("take", 0, 5.0)
+    assert not board.now("must_pause", 0)
+    board.now("empty_nodes", ["ending"])
+    assert [board.now("must_pause", group) for group in (0, 1)] == [True, False]
+    board.now("finish", 0, (0, 0), {"paused": "yes"})
+    assert board.now("take", 0, 5.0) == LEAVE
+    assert tuple(board.now("take", 1, 5.0)["key"]) == (0, 0)
+    board.now("finish", 1, (0, 0), {"result": "x"})
+    assert answer(outcome) == {"result": "x"}
+    told = board.now("events", 0.0)
+    assert {"event": "group", "alive": 2, "leaving": [0]} in told
+    assert [event["key"] for event in told if event["event"] == "paused"] == [(0, 0)]
+
+
+def test_all_pause_when_the_board_closes_so(board, here):
+    import ray
+
+    board.now("enter", 0, [here])
+    hang_out(board, (0, 0))
+    board.now("take", 0, 5.0)
+    ray.get(board.actor.close.remote(after_epoch=True), timeout=30)
+    assert board.now("must_pause", 0)
+    assert board.now("take", 0, 5.0) == LEAVE
+
+
+def test_who_is_taken_for_dead_pauses_and_goes_home(board, here):
+    board.now("enter", 0, [here])
+    board.now("leave", 0)
+    assert board.now("must_pause", 0)
+    assert board.now("take", 0, 5.0) == LEAVE

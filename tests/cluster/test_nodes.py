@@ -23,6 +23,11 @@ class Nodes:
     def kill(self, node: str) -> None:
         self._say(f"kill {node}")
 
+    def drain(self, node: str) -> None:
+        """Announces the node's end, as a spot machine's is."""
+        self._say(f"drain {node}")
+        assert self._answer() == "True"
+
     def _say(self, line: str) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(f"{line}\n")
@@ -78,17 +83,27 @@ def test_groups_come_and_go_with_the_nodes(tmp_path, toy_store, monkeypatch):
             toy_store,
             *("--trials=6", "--no-race", f"--address={nodes.address}", "--tracking-uri=none"),
             schedule__iterations_per_epoch=120,
+            schedule__epochs=4,
         )
         with search.started() as driver:
             search.wait_for("1 node with 1 CPUs", driver)
-            search.wait_for("fold 0", driver)
-            node = nodes.add(1)
+            search.wait_for("fold 0", driver)  # on the head, as long as it is alone
+            first = nodes.add(1)
+            search.wait_for("pauses after its epoch", driver)
+            second = nodes.add(1)
             search.wait_for("2 worker groups at work, room for 2", driver)
-            nodes.kill(node)
-            search.wait_for("1 worker group at work, room for 1", driver, times=2)
+            nodes.kill(first)
+            search.wait_for("A worker was lost", driver)
+            third = nodes.add(1)
+            search.wait_for("2 worker groups at work, room for 2", driver, times=2)
+            nodes.drain(second)
+            search.wait_for("pauses after its epoch", driver, times=2)
+            search.wait_for("1 worker group at work, room for 1", driver)
+            assert search.printed().count("A worker was lost") == 1
             driver.wait(400)
         assert driver.returncode == 0, search.printed()
-        wait_until(lambda: what_is_held(nodes.address) == "[] 1.0", "the cluster is free again", 60)
+        wait_until(lambda: what_is_held(nodes.address) == "[] 2.0", "the cluster is free again", 60)
+        nodes.kill(third)
     trials = search.record()["trials"]
     assert [trial["number"] for trial in trials] == list(range(6))
     for trial in trials:

@@ -2,7 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsearch.cluster.preflight import Node, concurrent_trials, groups_with_room, plan_groups
+from hsearch.cluster.preflight import (
+    Node,
+    check_share,
+    concurrent_trials,
+    groups_with_room,
+    hosts_of,
+    plan_groups,
+)
 from hsearch.errors import ConfigError
 
 CPU_NODE, GPU_NODE = Node(cpus=16), Node(cpus=32, gpus=4)
@@ -68,3 +75,42 @@ def test_memory_bounds_the_number_of_groups():
     plan = plan_groups([Node(cpus=64, memory=16e9)], workers=1)
     assert plan.groups == 10
     assert "workers of 1 CPU and 1.5 GB" in plan.arithmetic
+
+
+HEAD = Node(cpus=8, gpus=1, is_head=True)
+
+
+def test_the_head_gets_jobs_only_where_no_other_has_room():
+    plan = plan_groups([HEAD, GPU_NODE], workers=1)
+    assert plan.groups == 4
+    assert "1 node beside the head with 32 CPUs and 4 GPUs" in plan.arithmetic
+    assert groups_with_room([HEAD], plan) == 1
+    assert hosts_of([HEAD, CPU_NODE], plan) == [HEAD, CPU_NODE]
+    assert hosts_of([HEAD, GPU_NODE], plan) == [GPU_NODE]
+
+
+def test_a_node_that_has_announced_its_end_gets_none():
+    plan = plan_groups([HEAD, GPU_NODE], workers=1)
+    ending = Node(cpus=32, gpus=4, is_leaving=True)
+    assert hosts_of([HEAD, ending, GPU_NODE], plan) == [GPU_NODE]
+    assert hosts_of([HEAD, ending], plan) == [HEAD]
+
+
+def test_small_networks_share_a_gpu_and_its_cpus():
+    plan = plan_groups([HEAD, GPU_NODE], workers=1, gpus=0.25)
+    assert (plan.groups, plan.cpus, plan.resources) == (16, 2, {"CPU": 2, "GPU": 0.25})
+    assert "room for 16 workers of 2 CPUs and 0.25 GPU" in plan.arithmetic
+    assert plan_groups([Node(cpus=16, gpus=2)], workers=1, gpus=0.4).groups == 4
+    assert plan_groups([Node(cpus=16, gpus=3)], workers=1, gpus=2).groups == 1
+
+
+def test_a_cluster_with_gpus_can_be_used_without_them():
+    plan = plan_groups([HEAD, GPU_NODE], workers=1, gpus=0)
+    assert (plan.groups, plan.resources) == (32, {"CPU": 1})
+
+
+@pytest.mark.parametrize(("gpus", "workers"), [(-1, 1), (1.5, 1), (0.5, 2)])
+def test_shares_that_no_worker_could_have_are_refused(gpus, workers):
+    with pytest.raises(ConfigError, match=r"--gpus-per-worker.*but got"):
+        check_share(gpus, workers)
+    check_share(2, workers)
