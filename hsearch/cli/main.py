@@ -75,7 +75,7 @@ class LazyGroup(click.Group):
         """Runs the verb; an error that a user can act on becomes one sentence."""
         terminated = threading.Event()
         try:
-            with _termination(terminated):
+            with _termination(terminated), _broken_off_sessions():
                 return super().invoke(ctx)
         except HsearchError as error:
             _end(ctx, f"error: {error}", error.exit_code)
@@ -121,12 +121,27 @@ def _termination(terminated: threading.Event) -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@contextmanager
+def _broken_off_sessions() -> Iterator[None]:
+    """Ends what a verb that ended well has left at work, as a search that was stopped may."""
+    try:
+        yield
+    except click.exceptions.Exit as ended:
+        _end_process(ended.exit_code)
+        raise
+    _end_process(0)
+
+
 def _end(ctx: click.Context, sentence: str, exit_code: int) -> NoReturn:
     click.echo(f"hsearch: {sentence}", err=True)
+    _end_process(exit_code)
+    ctx.exit(exit_code)
+
+
+def _end_process(exit_code: int) -> None:
     session = sys.modules.get("hsearch.cluster.session")  # heavy, so it is here only if it was used
     if session is not None:
         session.end_process(exit_code)
-    ctx.exit(exit_code)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

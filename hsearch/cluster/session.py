@@ -45,7 +45,7 @@ _LOCAL_SETTINGS = {
 }
 
 _broken_off: list[Path] = []
-"""Scratch folders of sessions that an error has ended."""
+"""Scratch folders of sessions that have ended before all their work."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,10 @@ class Session:
             if node["Alive"]
             for has in [node["Resources"]]
         ]
+
+    def break_off(self) -> None:
+        """Leaves what is still at work to `end_process`."""
+        _broken_off.append(self.scratch)
 
     def ask_for(self, ranks: int, resources: dict[str, float]) -> None:
         """Asks an autoscaling cluster for room for so many ranks, until the next call."""

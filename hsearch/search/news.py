@@ -9,7 +9,7 @@ import threading
 from collections import deque
 from contextlib import suppress
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from pydantic import Field
 
@@ -19,6 +19,9 @@ from hsearch.search.lease import Attributes
 from hsearch.search.record import TrialRecord
 from hsearch.search.watch import Watch
 from hsearch.spec import Spec
+
+if TYPE_CHECKING:
+    from hsearch.search.study import Study
 
 MOST_SENTENCES = 20
 
@@ -61,13 +64,14 @@ class Newsroom(Watch):
     Args:
         study: The record.
         trials: How many it shall have.
-        objective: Of the search.
         watch: To whom everything is passed on.
     """
 
-    def __init__(self, study: Attributes, trials: int, objective: str, watch: Watch) -> None:
-        self._study, self._trials, self._objective, self._watch = study, trials, objective, watch
+    def __init__(self, study: "Study", trials: int, watch: Watch) -> None:
+        self._study, self._trials, self._watch = study, trials, watch
+        self._objective = study.spec.job.objective
         self._groups = (0, 0)
+        self._records: dict[int, TrialRecord] = {}
         self._running: dict[tuple[int, int], EpochRecord] = {}
         self._sentences: deque[tuple[int, str]] = deque(maxlen=MOST_SENTENCES)
         self._said = 0
@@ -86,7 +90,7 @@ class Newsroom(Watch):
     ) -> None:
         if isinstance(error, HsearchError):
             self._note(f"The search has ended: {error}")
-        self._running.clear()
+        self._running = {}
         with suppress(HsearchError):
             self.publish()
 
@@ -99,16 +103,17 @@ class Newsroom(Watch):
         """Forgets the epochs of folds that are no longer in training."""
         self._watch.trial(record)
         with self._lock:
-            for number, fold in list(self._running):
-                if number == record.number and (record.state != "running" or fold in record.folds):
-                    del self._running[number, fold]
+            self._records[record.number] = record
+            self._running = {k: e for k, e in self._running.items() if self._is_running(*k)}
 
     def epoch(self, number: int, fold: int, record: EpochRecord) -> None:
         """Keeps the epoch, with no more of its metrics than the objective."""
         self._watch.epoch(number, fold, record)
         found = record.validation and {self._objective: record.validation[self._objective]}
+        short = record.model_copy(update={"validation": found, "lr": {}})
         with self._lock:
-            self._running[number, fold] = record.model_copy(update={"validation": found, "lr": {}})
+            if self._is_running(number, fold):  # else its result came first, on another way
+                self._running[number, fold] = short
 
     def groups(self, alive: int, wanted: int) -> None:
         """Keeps the numbers."""
@@ -121,6 +126,10 @@ class Newsroom(Watch):
         if news != self._published:
             self._study.set_attribute("news", news.to_dict())
             self._published = news
+
+    def _is_running(self, number: int, fold: int) -> bool:
+        trial = self._records.get(number)
+        return trial is None or (trial.state == "running" and fold not in trial.folds)
 
     def _note(self, sentence: str) -> None:
         with self._lock:

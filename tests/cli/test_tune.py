@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from hsearch.cli.main import main
-from hsearch.cli.tune import final_words
+from hsearch.cli.last_words import final_words
 from hsearch.cluster.run import SearchOptions as RealOptions
 from hsearch.cluster.run import check_options
 from hsearch.errors import ClusterError, ConfigError
