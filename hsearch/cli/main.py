@@ -23,6 +23,8 @@ VERBS = {
     "data": "Prepare data sets and look at them.",
     "methods": "List the methods, or show one with its knobs and ranges.",
     "tune": "Search the best knobs of a method; run again, it continues.",
+    "attach": "Watch a running search, from anywhere; Ctrl-C leaves it alone.",
+    "stop": "Stop searches and reproductions, from anywhere; they can go on.",
     "studies": "List the studies, or show one with its best knobs and all trials.",
     "reproduce": "Train the best trial again with new seeds, and test it.",
     "compare": "Compare reproduced studies: who is best, and was it fair.",

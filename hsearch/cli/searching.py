@@ -240,3 +240,32 @@ class SearchProgress(Watch):
         if len(running) > _SHOWN_FOLDS:
             lines.append(Text(f"  and {len(running) - _SHOWN_FOLDS} more folds"))
         return lines
+
+
+class AttachedProgress(SearchProgress):
+    """Shows a search that another process drives.
+
+    Args:
+        record: The study as it is found.
+        total: How many trials it is to have.
+        driver: Who drives it.
+    """
+
+    def __init__(self, record: StudyRecord, total: int, driver: str) -> None:
+        super().__init__(record, total)
+        self.driver = driver
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        self.said(f"Driven by {self.driver}.")
+        return self
+
+    def _so_far(self) -> str:
+        folds = plural(self.study.folds_trained, "finished fold training")
+        return f"Recorded so far: {count_words(self.study.trials)}, with {folds}."
+
+    def _parting_words(self) -> str:
+        return (
+            f"Left {self.study.name}; its search goes on. To see it again: `hsearch attach "
+            f"{self.study.name}`; to end it: `hsearch stop {self.study.name}`."
+        )

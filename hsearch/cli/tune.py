@@ -193,7 +193,7 @@ def _search(
             with lease, _tracking(study, tracking_uri, lease, options.trials) as tracker:
                 study.set_attribute("command", command)
                 record = study.record()
-                if is_over(record, options.trials):
+                if record.is_over(options.trials):
                     has = plural(len(record.trials), "trial")
                     click.echo(f"Study {name} has {has}; nothing is left to train.")
                 else:
@@ -205,7 +205,7 @@ def _search(
             study.remove_if_unused()
             raise
         record = study.record()
-    if not is_over(record, options.trials):
+    if not record.is_over(options.trials):
         click.echo(stopped_words(record, lease.stopped_from))
         return
     if tracking_uri != NO_TRACKING:
@@ -213,11 +213,6 @@ def _search(
     final_words(record, storage, tracking_uri)
     if record.best is None:
         raise click.exceptions.Exit(1)
-
-
-def is_over(record: "StudyRecord", trials: int) -> bool:
-    """Whether the study has so many trials and none of them is unfinished."""
-    return len(record.trials) >= trials and all(t.state != "running" for t in record.trials)
 
 
 @contextmanager
@@ -235,7 +230,7 @@ def _tracking(study: "Study", uri: str, lease: "Lease", trials: int) -> "Iterato
     over = False
     try:
         yield tracker
-        over = is_over(study.record(), trials)
+        over = study.record().is_over(trials)
     finally:
         patient = over and not tracker.in_trouble
         tracker.close(_CLOSING_SECONDS if patient else _LEAVING_SECONDS, over=over)
