@@ -83,6 +83,11 @@ def _study_name(ctx: click.Context, param: click.Parameter, value: str | None) -
 )
 @cluster_options
 @click.option(
+    "--detach",
+    is_flag=True,
+    help="Submit the search as a job of the Ray cluster at --address (else `auto`), and leave.",
+)
+@click.option(
     "--dry-run", is_flag=True, help="Print space, first knobs and settings as JSON and stop."
 )
 @click.pass_context
@@ -109,6 +114,7 @@ def tune(
     groups: int | None,
     address: str | None,
     out: Path,
+    detach: bool,
     dry_run: bool,
 ) -> None:
     """Search the best knobs of a method; run again, it continues.
@@ -142,7 +148,7 @@ def tune(
 
     options = SearchOptions(
         trials=trials,
-        address=address,
+        address=address or ("auto" if detach else None),
         workers_per_fold=workers_per_fold,
         cpus_per_worker=cpus_per_worker,
         gpus_per_worker=gpus_per_worker,
@@ -151,6 +157,11 @@ def tune(
     )
     check_options(options)
     plan.check_workers(workers_per_fold)
+    if detach:
+        from hsearch.cli.detaching import detach_search
+
+        detach_search(ctx, plan, name)
+        return
     _search(plan, name, storage, tracking_uri, options, command_of(ctx))
 
 

@@ -174,7 +174,7 @@ def _connect(address: str | None, scratch: Path) -> None:
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
     if address is not None:
         try:
-            _check_answer(address)
+            check_answer(address)
             ray.init(address=address, namespace="hsearch", **quiet)
         except (OSError, RuntimeError, ValueError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
@@ -199,7 +199,7 @@ def _connect(address: str | None, scratch: Path) -> None:
         raise ClusterError(f"Ray could not be started on this machine: {error}") from error
 
 
-def _check_answer(address: str) -> None:
+def check_answer(address: str) -> None:
     """Raises an OSError at once where Ray itself would wait for minutes."""
     host, colon, port = address.rpartition(":")
     if colon and port.isdigit():
