@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hsearch.search.study import Study
 
 LOOK_SECONDS = 2.0
+_pause = time.sleep
 
 
 @click.command()
@@ -50,7 +51,7 @@ def _follow(follower: "Follower") -> "Driven":
     with AttachedProgress(follower.record, follower.goal, str(follower.driver)) as progress:
         while (found := follower.look(progress)) == "driven":
             progress.total = follower.goal
-            time.sleep(LOOK_SECONDS)
+            _pause(LOOK_SECONDS)
     return found
 
 

@@ -182,9 +182,13 @@ class Pulse:
     """Whether a driver lives, by looking at it again and again.
 
     One elsewhere is dead once its heartbeat stood still for LEASE_SECONDS while it was looked at.
+
+    Args:
+        clock: Seconds, from any moment.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._seen: tuple[str, float] | None = None
         self._since = 0.0
 
@@ -193,8 +197,8 @@ class Pulse:
         if is_near(driver) or time.time() - driver.heartbeat > CLOCKS_DIFFER:
             return driver_lives(driver.to_dict())
         if (driver.token, driver.heartbeat) != self._seen:
-            self._seen, self._since = (driver.token, driver.heartbeat), time.monotonic()
-        return time.monotonic() - self._since < LEASE_SECONDS
+            self._seen, self._since = (driver.token, driver.heartbeat), self._clock()
+        return self._clock() - self._since < LEASE_SECONDS
 
     def forget(self) -> None:
         """Begins anew, as after a time in which the storage did not answer."""

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from hsearch.cli.main import main
 from hsearch.cli.last_words import final_words
+from hsearch.cli.main import main
 from hsearch.cluster.run import SearchOptions as RealOptions
 from hsearch.cluster.run import check_options
 from hsearch.errors import ClusterError, ConfigError
