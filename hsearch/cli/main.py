@@ -23,6 +23,8 @@ VERBS = {
     "data": "Prepare data sets and look at them.",
     "methods": "List the methods, or show one with its knobs and ranges.",
     "tune": "Search the best knobs of a method; run again, it continues.",
+    "attach": "Watch a running search, from anywhere; Ctrl-C leaves it alone.",
+    "stop": "Stop searches and reproductions, from anywhere; they can go on.",
     "studies": "List the studies, or show one with its best knobs and all trials.",
     "reproduce": "Train the best trial again with new seeds, and test it.",
     "compare": "Compare reproduced studies: who is best, and was it fair.",
@@ -76,7 +78,7 @@ class LazyGroup(click.Group):
         """Runs the verb; an error that a user can act on becomes one sentence."""
         terminated = threading.Event()
         try:
-            with _termination(terminated):
+            with _termination(terminated), _broken_off_sessions():
                 return super().invoke(ctx)
         except HsearchError as error:
             _end(ctx, f"error: {error}", error.exit_code)
@@ -122,12 +124,27 @@ def _termination(terminated: threading.Event) -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@contextmanager
+def _broken_off_sessions() -> Iterator[None]:
+    """Ends what a verb that ended well has left at work, as a search that was stopped may."""
+    try:
+        yield
+    except click.exceptions.Exit as ended:
+        _end_process(ended.exit_code)
+        raise
+    _end_process(0)
+
+
 def _end(ctx: click.Context, sentence: str, exit_code: int) -> NoReturn:
     click.echo(f"hsearch: {sentence}", err=True)
+    _end_process(exit_code)
+    ctx.exit(exit_code)
+
+
+def _end_process(exit_code: int) -> None:
     session = sys.modules.get("hsearch.cluster.session")  # heavy, so it is here only if it was used
     if session is not None:
         session.end_process(exit_code)
-    ctx.exit(exit_code)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -124,6 +124,8 @@ def cluster_options(command: _Command) -> _Command:
         ),
         click.option(
             "--address",
+            envvar="RAY_ADDRESS",
+            show_envvar=True,
             help="Of a running Ray cluster to join, HOST:PORT or `auto`; by default this machine "
             "alone.",
         ),

@@ -159,6 +159,8 @@ def reproduce(
         aside=as_json,
         command=command_of(ctx),
     )
+    if found is None:
+        return
     if as_json:
         click.echo(json.dumps(found.to_dict(), indent=2))
     else:
@@ -178,7 +180,8 @@ def _reproduce(
     models: bool,
     aside: bool,
     command: str,
-) -> "ReproductionRecord":
+) -> "ReproductionRecord | None":
+    """Reproduces, and returns what came of it; None if it was stopped before."""
     from hsearch.cli.reproducing import ReproductionProgress, so_far
     from hsearch.cluster.reproducing import forget_runs, is_over, run_reproduction
     from hsearch.search.lease import Lease
@@ -205,16 +208,22 @@ def _reproduce(
         else:
             again = command.replace(" --anew", "")
             with ReproductionProgress(record, tracker.bring_up, again, aside=aside) as progress:
-                run_reproduction(reproduction, runs, study, options, progress, lease.lost)
+                run_reproduction(
+                    reproduction, runs, study, options, progress, lease.lost, lease.stopping
+                )
         if not tracker.bring_up():
             click.echo(f"hsearch: warning: {tracker.behind}", err=True)
-        return reproduction.record()
+        record = reproduction.record()
+        if not is_over(record, runs):
+            click.echo(f"Stopped from {lease.stopped_from}. {progress.parting_words()}", err=aside)
+            return None
+        return record
 
 
 def _final_words(record: "ReproductionRecord", storage: str) -> None:
     """Prints the result and what can be done with it, in commands that can be pasted."""
+    from hsearch.cli.last_words import storage_words
     from hsearch.cli.reproducing import below_floor, floor_words, result_rows
-    from hsearch.cli.tune import storage_words
 
     spec = record.spec
     columns, rows = result_rows(record)

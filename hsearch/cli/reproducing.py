@@ -128,10 +128,14 @@ class ReproductionProgress(RunWatch):
     ) -> None:
         self.live.stop()
         if kind is not None and issubclass(kind, KeyboardInterrupt):
-            self.said(
-                f"Stopped. The record keeps {self._so_far()}. To go on, run `{self.again}`; "
-                "interrupted folds continue after their last epoch."
-            )
+            self.said(f"Stopped. {self.parting_words()}")
+
+    def parting_words(self) -> str:
+        """Returns what is kept of a reproduction that is not over, and how to go on."""
+        return (
+            f"The record keeps {self._so_far()}. To go on, run `{self.again}`; interrupted folds "
+            "continue after their last epoch."
+        )
 
     def said(self, sentence: str) -> None:
         """Prints the sentence, as one line where nobody but a program or a file reads it."""

@@ -18,6 +18,7 @@ from hsearch.cli.study_words import (
     knob_words,
     score_words,
     state_words,
+    stopped_words,
 )
 from hsearch.folds import NUM_FOLDS
 from hsearch.results import EpochRecord, score_of, score_title
@@ -123,9 +124,7 @@ class SearchProgress(Watch):
             f"{NUM_FOLDS} folds"
         )
         if self.trials:
-            folds = plural(self.study.folds_trained, "finished fold training")
-            so_far = count_words(self.study.trials, searching=False)
-            self.said(f"Recorded so far: {so_far}, with {folds}; what was interrupted goes on.")
+            self.said(self._so_far())
         if self.console.is_terminal:
             self.live.start()
         return self
@@ -139,6 +138,15 @@ class SearchProgress(Watch):
         self.live.stop()
         if kind is not None and issubclass(kind, KeyboardInterrupt):
             self.said(self._parting_words())
+
+    def _parting_words(self) -> str:
+        trials = tuple(self.trials.values())
+        return stopped_words(self.study.model_copy(update={"trials": trials}))
+
+    def _so_far(self) -> str:
+        folds = plural(self.study.folds_trained, "finished fold training")
+        counts = count_words(self.study.trials, searching=False)
+        return f"Recorded so far: {counts}, with {folds}; what was interrupted goes on."
 
     def said(self, sentence: str) -> None:
         """Prints the sentence, as one line where nobody but a program or a file reads it."""
@@ -167,17 +175,6 @@ class SearchProgress(Watch):
             self._finish_fold(record, fold)
         if record.state != "running" and (before is None or before.state == "running"):
             self._end_trial(record)
-
-    def _parting_words(self) -> str:
-        if not self.trials:
-            return "Stopped before the first trial; nothing is recorded."
-        trials = self.trials.values()
-        folds = plural(sum(len(trial.folds) for trial in trials), "finished fold training")
-        return (
-            f"Stopped. The record of {self.study.name} keeps {folds} of "
-            f"{plural(len(trials), 'trial')} ({count_words(trials, searching=False)}). Run the "
-            "same command again to go on; interrupted folds continue after their last epoch."
-        )
 
     def _finish_fold(self, trial: TrialRecord, fold: int) -> None:
         self.epochs.pop((trial.number, fold), None)
@@ -243,3 +240,32 @@ class SearchProgress(Watch):
         if len(running) > _SHOWN_FOLDS:
             lines.append(Text(f"  and {len(running) - _SHOWN_FOLDS} more folds"))
         return lines
+
+
+class AttachedProgress(SearchProgress):
+    """Shows a search that another process drives.
+
+    Args:
+        record: The study as it is found.
+        total: How many trials it is to have.
+        driver: Who drives it.
+    """
+
+    def __init__(self, record: StudyRecord, total: int, driver: str) -> None:
+        super().__init__(record, total)
+        self.driver = driver
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        self.said(f"Driven by {self.driver}.")
+        return self
+
+    def _so_far(self) -> str:
+        folds = plural(self.study.folds_trained, "finished fold training")
+        return f"Recorded so far: {count_words(self.study.trials)}, with {folds}."
+
+    def _parting_words(self) -> str:
+        return (
+            f"Left {self.study.name}; its search goes on. To see it again: `hsearch attach "
+            f"{self.study.name}`; to end it: `hsearch stop {self.study.name}`."
+        )

@@ -99,7 +99,11 @@ def _list(records: "list[StudyRecord]") -> None:
     ]
     columns = ("study", "method", "data", "objective", "best", "trials", "folds trained / saved")
     print_table(columns, rows)
-    click.echo("\nMore about one of them: hsearch studies NAME")
+    click.echo()
+    for record in records:
+        if record.driver:
+            click.echo(f"{record.name} is driven by {record.driver}.")
+    click.echo("More about one of them: hsearch studies NAME")
 
 
 def _best_score(record: "StudyRecord") -> float:
@@ -120,6 +124,7 @@ def _show(record: "StudyRecord", storage: str) -> None:
         ("splits", f"{job.splits}, seed {job.seed}"),
         ("sampler", f"{spec.sampler}, {'with' if spec.race else 'without'} race"),
         ("trials", count_words(record.trials, searching=record.searching)),
+        *([("driver", record.driver)] if record.driver else []),
         *((f"searched {name}", text) for name, text in spec.space.items()),
     ]
     print_table(("what", "value"), facts, title=f"Study {record.name}")

@@ -64,6 +64,29 @@ def count_words(trials: Iterable[TrialRecord], *, searching: bool = True) -> str
     return ", ".join(parts) or "none"
 
 
+def kept_words(record: StudyRecord) -> str:
+    """Returns `5 finished fold trainings of 2 trials (1 done, 1 interrupted)`."""
+    folds, trials = plural(record.folds_trained, "finished fold training"), len(record.trials)
+    counts = count_words(record.trials, searching=False)
+    return f"{folds} of {plural(trials, 'trial')} ({counts})"
+
+
+def stopped_words(record: StudyRecord, host: str = "") -> str:
+    """Returns what is said of a search that is not over.
+
+    Args:
+        record: What is kept of it.
+        host: From where it was stopped; empty for here.
+    """
+    stopped = f"Stopped from {host}" if host else "Stopped"
+    if not record.trials:
+        return f"{stopped} before the first trial; nothing is recorded."
+    return (
+        f"{stopped}. The record of {record.name} keeps {kept_words(record)}. Run the same command "
+        "again to go on; interrupted folds continue after their last epoch."
+    )
+
+
 def _state(state: TrialState, searching: bool) -> str:
     return INTERRUPTED if state == "running" and not searching else STATES[state]
 

@@ -2,9 +2,7 @@
 
 import json
 import re
-import shlex
 import tempfile
-import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -13,9 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from hsearch.cli.command import command_of
+from hsearch.cli.last_words import final_words
 from hsearch.cli.options import (
     NO_TRACKING,
-    STORAGE,
     cluster_options,
     read_settings,
     storage_option,
@@ -27,6 +25,7 @@ from hsearch.words import plural
 if TYPE_CHECKING:
     from hsearch.cluster.run import SearchOptions
     from hsearch.folds import Splits
+    from hsearch.search.lease import Lease
     from hsearch.search.plan import StudyPlan
     from hsearch.search.record import Sampler, StudyRecord
     from hsearch.search.study import Study
@@ -84,6 +83,11 @@ def _study_name(ctx: click.Context, param: click.Parameter, value: str | None) -
 )
 @cluster_options
 @click.option(
+    "--detach",
+    is_flag=True,
+    help="Submit the search as a job of the Ray cluster at --address (else `auto`), and leave.",
+)
+@click.option(
     "--dry-run", is_flag=True, help="Print space, first knobs and settings as JSON and stop."
 )
 @click.pass_context
@@ -110,6 +114,7 @@ def tune(
     groups: int | None,
     address: str | None,
     out: Path,
+    detach: bool,
     dry_run: bool,
 ) -> None:
     """Search the best knobs of a method; run again, it continues.
@@ -143,7 +148,7 @@ def tune(
 
     options = SearchOptions(
         trials=trials,
-        address=address,
+        address=address or ("auto" if detach else None),
         workers_per_fold=workers_per_fold,
         cpus_per_worker=cpus_per_worker,
         gpus_per_worker=gpus_per_worker,
@@ -152,6 +157,11 @@ def tune(
     )
     check_options(options)
     plan.check_workers(workers_per_fold)
+    if detach:
+        from hsearch.cli.detaching import detach_search
+
+        detach_search(ctx, plan, name)
+        return
     _search(plan, name, storage, tracking_uri, options, command_of(ctx))
 
 
@@ -182,26 +192,33 @@ def _search(
     command: str,
 ) -> None:
     from hsearch.cli.searching import SearchProgress
+    from hsearch.cli.study_words import stopped_words
     from hsearch.cluster.run import run_search
     from hsearch.search.lease import Lease
+    from hsearch.search.news import Newsroom
     from hsearch.search.study import Study
 
     with closing(Study.open(name, storage, plan.spec, plan.space)) as study:
         lease = Lease(study, waiting=click.echo)
         try:
-            with lease, _tracking(study, tracking_uri, lease.lost) as tracker:
+            with lease, _tracking(study, tracking_uri, lease, options.trials) as tracker:
                 study.set_attribute("command", command)
                 record = study.record()
-                if is_over(record, options.trials):
+                if record.is_over(options.trials):
                     has = plural(len(record.trials), "trial")
                     click.echo(f"Study {name} has {has}; nothing is left to train.")
                 else:
-                    with SearchProgress(record, options.trials) as progress:
-                        run_search(study, tracker, options, progress, halted=lease.lost)
+                    progress = SearchProgress(record, options.trials)
+                    with progress, Newsroom(study, options.trials, progress) as news:
+                        lease.at_every_beat(news.publish)
+                        run_search(study, tracker, options, news, lease.lost, lease.stopping)
         except BaseException:
             study.remove_if_unused()
             raise
         record = study.record()
+    if not record.is_over(options.trials):
+        click.echo(stopped_words(record, lease.stopped_from))
+        return
     if tracking_uri != NO_TRACKING:
         _log_pictures(record, tracking_uri)
     final_words(record, storage, tracking_uri)
@@ -209,13 +226,8 @@ def _search(
         raise click.exceptions.Exit(1)
 
 
-def is_over(record: "StudyRecord", trials: int) -> bool:
-    """Whether the study has so many trials and none of them is unfinished."""
-    return len(record.trials) >= trials and all(t.state != "running" for t in record.trials)
-
-
 @contextmanager
-def _tracking(study: "Study", uri: str, lost: threading.Event) -> "Iterator[Tracker | None]":
+def _tracking(study: "Study", uri: str, lease: "Lease", trials: int) -> "Iterator[Tracker | None]":
     """Projects the study to MLflow as long as it runs, and says at the end if that is behind.
 
     A study that was lost to another driver is projected by that one.
@@ -225,15 +237,15 @@ def _tracking(study: "Study", uri: str, lost: threading.Event) -> "Iterator[Trac
         return
     from hsearch.tracking.tracker import Tracker
 
-    tracker = Tracker(study.record, study.note_run, uri, lost)
+    tracker = Tracker(study.record, study.note_run, uri, lease.lost)
     over = False
     try:
         yield tracker
-        over = True
+        over = study.record().is_over(trials)
     finally:
         patient = over and not tracker.in_trouble
         tracker.close(_CLOSING_SECONDS if patient else _LEAVING_SECONDS, over=over)
-        if not lost.is_set() and tracker.behind is not None:
+        if not lease.lost.is_set() and tracker.behind is not None:
             click.echo(f"hsearch: warning: {tracker.behind}", err=True)
 
 
@@ -247,48 +259,3 @@ def _log_pictures(record: "StudyRecord", uri: str) -> None:
         pictures = write_study_pictures(record, Path(folder))
         if trouble := log_files(checked_uri(uri), [record], "pictures", pictures):
             click.echo(f"hsearch: warning: {trouble}", err=True)
-
-
-def final_words(record: "StudyRecord", storage: str, tracking_uri: str) -> None:
-    """Prints the result and what can be done with it, in commands that can be pasted."""
-    from hsearch.cli.study_words import print_result
-    from hsearch.search.storage import holds_secret, storage_url
-
-    click.echo()
-    print_result(record)
-    url = storage_url(storage)
-    where = storage_words(storage)
-    if secret := holds_secret(url):
-        shown = f'"{url.drivername}://${{HSEARCH_STORAGE#*://}}"'
-    else:
-        shown = shlex.quote(url.render_as_string())
-    name = shlex.quote(record.name)
-    lines = [
-        ("All trials", f"hsearch studies {name}{where}"),
-        ("Record", f"optuna-dashboard {shown}"),
-    ]
-    if record.best is not None:
-        lines.insert(0, ("Train it again", f"hsearch train --like {name}/best{where}"))
-        lines.insert(0, ("Test it", f"hsearch reproduce {name}{where}"))
-    if tracking_uri != NO_TRACKING:
-        from hsearch.tracking.address import ui_command
-
-        lines.append(("MLflow", ui_command(tracking_uri)))
-    click.echo()
-    for what, command in lines:
-        click.echo(f"{what + ':':<16}{command}")
-    if secret:
-        click.echo(
-            "These commands need HSEARCH_STORAGE to hold the storage's URL, which has a password "
-            "and is not printed."
-        )
-
-
-def storage_words(storage: str) -> str:
-    """Returns what a command needs to find the storage: nothing by default or with a password."""
-    from hsearch.search.storage import holds_secret, storage_url
-
-    url = storage_url(storage)
-    if storage == STORAGE or holds_secret(url):
-        return ""
-    return f" --storage {shlex.quote(url.render_as_string())}"

@@ -189,7 +189,8 @@ class Crew:
         try:
             self.every_step()
             yield
-            self._pool.close()
+            if not self._pool.close():
+                self.session.break_off()
         finally:  # nothing may speak to Ray any more when the session ends
             self._over.set()
             self._pool.abandon()

@@ -48,6 +48,7 @@ class Desk:
         self.running = {t.number: t for t in recorded if t.state == "running"}
         self.unfinished = deque(self.running.values())
         self.trouble: HsearchError | None = None
+        self._stopped = False
 
     @property
     def folds_ahead(self) -> int:
@@ -57,7 +58,9 @@ class Desk:
     @property
     def is_over(self) -> bool:
         """Whether nothing more will be handed out."""
-        return self.trouble is not None or (not self.unfinished and self.proposed >= self.trials)
+        if self.trouble is not None or self._stopped:
+            return True
+        return not self.unfinished and self.proposed >= self.trials
 
     def next_trial(self) -> TrialRecord | None:
         """Returns the next trial to train: first those that an earlier driver left, then new ones.
@@ -105,6 +108,10 @@ class Desk:
         if (diagnosis := diagnose(record)) is not None:
             self.trouble = HsearchError(diagnosis)
         return True
+
+    def stop(self) -> None:
+        """Hands out nothing more; what is running stays so in the record."""
+        self._stopped = True
 
     def close(self) -> None:
         """Removes what only running trainings could still have needed."""

@@ -110,12 +110,13 @@ class Pool:
             self._next += 1
             thread.start()
 
-    def close(self) -> None:
-        """Sends all groups home and waits for them a while."""
+    def close(self) -> bool:
+        """Sends all groups home, waits for them a while, and returns whether all have gone."""
         ray.get(self._board.close.remote())
         deadline = time.monotonic() + CLOSING_SECONDS
         for thread in self._threads.values():
             thread.join(max(0.0, deadline - time.monotonic()))
+        return not any(thread.is_alive() for thread in self._threads.values())
 
     def abandon(self) -> None:
         """Leaves the groups to the end of the session, which ends them."""

@@ -71,6 +71,7 @@ def run_reproduction(
     options: ClusterOptions,
     watch: RunWatch,
     halted: threading.Event | None = None,
+    stopping: threading.Event | None = None,
 ) -> ReproductionRecord:
     """Trains and tests the first so many runs, as far as that is not done, and returns the record.
 
@@ -81,6 +82,7 @@ def run_reproduction(
         options: How the cluster is used.
         watch: Sees the progress; all calls come from this thread.
         halted: Ends the work when set, as when the lease was lost.
+        stopping: Lets the work wind down when set: running epochs and tests come to their end.
     """
     out = options.folder.resolve()
     folder = runs_folder(out, reproduction.spec)
@@ -88,7 +90,8 @@ def run_reproduction(
         crew = Crew(options, watch, out / study.name, session, halted, noun="run", must_share=True)
         claim_folder(out / study.name, study)
         with crew.working(train_fold):
-            _Driver(reproduction, runs, crew, watch, folder).drive()
+            driver = _Driver(reproduction, runs, crew, watch, folder)
+            driver.drive(stopping or threading.Event())
             crew.check_end(reproduction.name)
     return reproduction.record()
 
@@ -105,8 +108,8 @@ class _Driver:
         self.waiting = deque(self._open_tasks())
         self.hanging: dict[ObjectRef[Any], _Task] = {}
 
-    def drive(self) -> None:
-        """Works until nothing is left to do, or there is trouble."""
+    def drive(self, stopping: threading.Event) -> None:
+        """Works until nothing is left to do, it is stopped, or there is trouble."""
         import ray
 
         while (self.waiting or self.hanging) and not self.crew.is_halted():
@@ -118,6 +121,8 @@ class _Driver:
                 if reference in self.hanging:  # else of a run that has failed meanwhile
                     self._enter(self.hanging.pop(reference), self._outcome(reference))
             self.crew.every_step()
+            if stopping.is_set():
+                self.crew.pause()
 
     def _outcome(self, reference: "ObjectRef[Any]") -> dict[str, Any]:
         import ray

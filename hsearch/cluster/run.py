@@ -41,9 +41,10 @@ def run_search(
     options: SearchOptions,
     watch: Watch,
     halted: threading.Event | None = None,
+    stopping: threading.Event | None = None,
     train: "Train" = train_fold,
 ) -> StudyRecord:
-    """Searches until the study has its trials, and returns the record.
+    """Searches until the study has its trials or is stopped, and returns the record.
 
     Args:
         study: The record, opened for searching; the caller holds its lease.
@@ -51,6 +52,7 @@ def run_search(
         options: How the cluster is used.
         watch: Sees the progress; all calls come from this thread.
         halted: Ends the search when set, as when the lease was lost.
+        stopping: Lets the search wind down when set: no new trial, running epochs to their end.
         train: Trains one fold, in a worker; benchmarks put something else there.
     """
     folder = options.folder.resolve() / study.name
@@ -62,7 +64,7 @@ def run_search(
         with crew.working(train):
             from hsearch.cluster.tuning import run_tune
 
-            run_tune(desk, crew)
+            run_tune(desk, crew, stopping or threading.Event())
             crew.trouble = crew.trouble or desk.trouble
             crew.check_end(study.name)
         desk.close()

@@ -45,7 +45,7 @@ _LOCAL_SETTINGS = {
 }
 
 _broken_off: list[Path] = []
-"""Scratch folders of sessions that an error has ended."""
+"""Scratch folders of sessions that have ended before all their work."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,10 @@ class Session:
             if node["Alive"]
             for has in [node["Resources"]]
         ]
+
+    def break_off(self) -> None:
+        """Leaves what is still at work to `end_process`."""
+        _broken_off.append(self.scratch)
 
     def ask_for(self, ranks: int, resources: dict[str, float]) -> None:
         """Asks an autoscaling cluster for room for so many ranks, until the next call."""
@@ -170,7 +174,7 @@ def _connect(address: str | None, scratch: Path) -> None:
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
     if address is not None:
         try:
-            _check_answer(address)
+            check_answer(address)
             ray.init(address=address, namespace="hsearch", **quiet)
         except (OSError, RuntimeError, ValueError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
@@ -195,7 +199,7 @@ def _connect(address: str | None, scratch: Path) -> None:
         raise ClusterError(f"Ray could not be started on this machine: {error}") from error
 
 
-def _check_answer(address: str) -> None:
+def check_answer(address: str) -> None:
     """Raises an OSError at once where Ray itself would wait for minutes."""
     host, colon, port = address.rpartition(":")
     if colon and port.isdigit():

@@ -4,6 +4,7 @@ Tune's trials train nothing: they hang jobs on the board and wait. What Tune kee
 (pickles of searcher and scheduler, results) decides nothing and is thrown away with the session.
 """
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -140,8 +141,14 @@ class WhenHalted(_Unkept, tune.Stopper):  # type: ignore[misc]
         return self.halted()
 
 
-def run_tune(desk: Desk, crew: Crew) -> None:
-    """Runs the search until the desk has nothing more, or there is trouble."""
+def run_tune(desk: Desk, crew: Crew, stopping: threading.Event) -> None:
+    """Runs the search until the desk has nothing more, it is stopped, or there is trouble."""
+
+    def step() -> None:
+        crew.every_step()
+        if stopping.is_set():
+            desk.stop()
+            crew.pause()
 
     def halted() -> bool:
         return crew.is_halted() or desk.trouble is not None
@@ -160,7 +167,7 @@ def run_tune(desk: Desk, crew: Crew) -> None:
             storage_path=str(crew.session.scratch),
             verbose=0,
             failure_config=tune.FailureConfig(max_failures=MAX_FAILURES),
-            callbacks=[EveryStep(crew.every_step)],
+            callbacks=[EveryStep(step)],
             stop=WhenHalted(halted),
         ),
     )

@@ -3,21 +3,23 @@
 On the same machine (same boot, same process namespace) a recorded driver is judged by its process,
 so that a killed one is succeeded at once. Elsewhere its heartbeat must stand still: beats are
 compared with each other and not with this machine's clock, which may differ.
+
+Whoever reaches the storage may ask the driver to stop; the request names the lease that it means,
+so that it never stops a later driver.
 """
 
-import os
+import shlex
 import socket
 import threading
 import time
-import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
-from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
 from hsearch.errors import ConfigError, HsearchError
+from hsearch.search.driver import Driver, is_near, process_start, this_process
 from hsearch.spec import Spec
 
 LEASE_SECONDS = 30.0  # a heartbeat that stood still for so long is of a dead driver
@@ -26,32 +28,20 @@ SETTLE_SECONDS = 0.5  # of two that take a free study at once, the later one wri
 CLOCKS_DIFFER = 300.0  # an older heartbeat is stale by any clock
 
 
-class Driver(Spec):
-    """Who drives a study.
+class StopRequest(Spec):
+    """Asks a driver to stop.
 
     Attributes:
-        host: Its name.
-        boot: Identifies the run of its kernel; empty where unknown, as the next two.
-        namespace: Identifies its process namespace, such as a container's.
-        pid: Of the process.
-        process_start: When the process began, in the kernel's clock ticks.
-        token: Of this lease.
-        since: When the lease began, in seconds since the epoch.
-        heartbeat: When the driver last said that it lives, in seconds since the epoch.
+        token: Of the lease that shall end.
+        host: Where it was asked.
     """
 
-    host: str
-    boot: str
-    namespace: str
-    pid: int
-    process_start: str
     token: str
-    since: float
-    heartbeat: float
+    host: str
 
 
 class Attributes(Protocol):
-    """What a lease needs of a study."""
+    """A study as far as it is read and noted who drives it."""
 
     name: str
 
@@ -60,6 +50,10 @@ class Attributes(Protocol):
 
     def set_attribute(self, key: str, value: object) -> None:
         """Sets an attribute."""
+
+
+class Drivable(Attributes, Protocol):
+    """What a lease needs of a study."""
 
     def take_over(self) -> None:
         """Begins a driver's work."""
@@ -74,12 +68,15 @@ class Lease:
 
     Attributes:
         lost: Set when another driver has taken the study; this one must stop.
+        stopping: Set when somebody has asked this driver to stop, on the host `stopped_from`.
     """
 
-    def __init__(self, study: Attributes, waiting: Callable[[str], None] | None = None) -> None:
-        self.lost = threading.Event()
+    def __init__(self, study: Drivable, waiting: Callable[[str], None] | None = None) -> None:
+        self.lost, self.stopping = threading.Event(), threading.Event()
+        self.stopped_from = ""
         self._study, self._waiting = study, waiting
-        self._me = _this_process()
+        self._at_beats: list[Callable[[], None]] = []
+        self._me = this_process()
         self._released = threading.Event()
         self._beating = threading.Thread(target=self._beat, name="lease", daemon=True)
 
@@ -95,14 +92,18 @@ class Lease:
     ) -> None:
         self.release()
 
-    def acquire(self) -> None:
-        """Takes the study, or raises a ConfigError that names the driver who has it."""
-        other = _read(self._study.attribute("driver"))
+    def check_free(self) -> None:
+        """Raises a ConfigError that names the driver who has the study, if there is one."""
+        other = read_driver(self._study)
         if other is not None and self._outlives(other):
             raise self._refusal(other)
+
+    def acquire(self) -> None:
+        """Takes the study, or raises a ConfigError that names the driver who has it."""
+        self.check_free()
         self._write()
         time.sleep(SETTLE_SECONDS)
-        winner = _read(self._study.attribute("driver"))
+        winner = read_driver(self._study)
         if winner is None or winner.token != self._me.token:
             raise self._refusal(winner or self._me)
         try:
@@ -111,6 +112,10 @@ class Lease:
             self.release()
             raise
         self._beating.start()
+
+    def at_every_beat(self, function: Callable[[], None]) -> None:
+        """Has a function called at every beat from now on, in the thread of the beats."""
+        self._at_beats.append(function)
 
     def release(self) -> None:
         """Gives the study back, unless another driver has it by now."""
@@ -123,7 +128,7 @@ class Lease:
 
     def _outlives(self, other: Driver) -> bool:
         """Whether the recorded driver lives; one elsewhere is watched until that is certain."""
-        if _is_near(other) or time.time() - other.heartbeat > CLOCKS_DIFFER:
+        if is_near(other) or time.time() - other.heartbeat > CLOCKS_DIFFER:
             return driver_lives(other.to_dict())
         if self._waiting is not None:
             self._waiting(
@@ -133,7 +138,7 @@ class Lease:
         deadline = time.monotonic() + LEASE_SECONDS
         while time.monotonic() < deadline:
             time.sleep(min(1.0, LEASE_SECONDS / 10))
-            now = _read(self._study.attribute("driver"))
+            now = read_driver(self._study)
             if now is None:
                 return False
             if (now.token, now.heartbeat) != (other.token, other.heartbeat):
@@ -147,9 +152,18 @@ class Lease:
                     self.lost.set()
                     return
                 self._write()
+                self._look_for_request()
+                for function in self._at_beats:
+                    function()
+
+    def _look_for_request(self) -> None:
+        request = stop_request(self._study, self._me)
+        if request is not None:
+            self.stopped_from = request.host
+            self.stopping.set()
 
     def _is_mine(self) -> bool:
-        holder = _read(self._study.attribute("driver"))
+        holder = read_driver(self._study)
         return holder is not None and holder.token == self._me.token
 
     def _write(self) -> None:
@@ -159,9 +173,54 @@ class Lease:
     def _refusal(self, other: Driver) -> ConfigError:
         since = datetime.fromtimestamp(other.since).strftime("%Y-%m-%d %H:%M:%S")
         return ConfigError(
-            f"'{self._study.name}' is in the hands of process {other.pid} on {other.host} since "
-            f"{since}; wait for it, or end it."
+            f"'{self._study.name}' is in the hands of {other} since {since}; wait for it, or end "
+            f"it with `hsearch stop {shlex.quote(self._study.name.partition('/')[0])}`."
         )
+
+
+class Pulse:
+    """Whether a driver lives, by looking at it again and again.
+
+    One elsewhere is dead once its heartbeat stood still for LEASE_SECONDS while it was looked at.
+
+    Args:
+        clock: Seconds, from any moment.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._seen: tuple[str, float] | None = None
+        self._since = 0.0
+
+    def beats(self, driver: Driver) -> bool:
+        """Takes note of the driver as it is recorded now, and returns whether it lives."""
+        if is_near(driver) or time.time() - driver.heartbeat > CLOCKS_DIFFER:
+            return driver_lives(driver.to_dict())
+        if (driver.token, driver.heartbeat) != self._seen:
+            self._seen, self._since = (driver.token, driver.heartbeat), self._clock()
+        return self._clock() - self._since < LEASE_SECONDS
+
+    def forget(self) -> None:
+        """Begins anew, as after a time in which the storage did not answer."""
+        self._seen = None
+
+
+def ask_to_stop(study: Attributes, driver: Driver) -> None:
+    """Asks the driver of a study to stop; it looks for requests at every beat."""
+    request = StopRequest(token=driver.token, host=socket.gethostname())
+    study.set_attribute("stop", request.to_dict())
+
+
+def stop_request(study: Attributes, driver: Driver) -> StopRequest | None:
+    """Returns the request by which this very driver was asked to stop."""
+    recorded = study.attribute("stop")
+    request = None if recorded is None else StopRequest.from_dict(recorded)
+    return request if request is not None and request.token == driver.token else None
+
+
+def read_driver(study: Attributes) -> Driver | None:
+    """Returns who drives a study, dead or alive; None if nobody does."""
+    return _read(study.attribute("driver"))
 
 
 def driver_lives(recorded: object) -> bool:
@@ -172,51 +231,10 @@ def driver_lives(recorded: object) -> bool:
     driver = _read(recorded)
     if driver is None:
         return False
-    if _is_near(driver):
-        return _process_start(driver.pid) == driver.process_start
+    if is_near(driver):
+        return process_start(driver.pid) == driver.process_start
     return abs(time.time() - driver.heartbeat) < LEASE_SECONDS
 
 
 def _read(recorded: object) -> Driver | None:
     return None if recorded is None else Driver.from_dict(recorded)
-
-
-def _this_process() -> Driver:
-    now = time.time()
-    return Driver(
-        host=socket.gethostname(),
-        boot=_boot(),
-        namespace=_namespace(),
-        pid=os.getpid(),
-        process_start=_process_start(os.getpid()),
-        token=uuid.uuid4().hex,
-        since=now,
-        heartbeat=now,
-    )
-
-
-def _is_near(driver: Driver) -> bool:
-    """Whether the driver's process, if it lives, can be seen from here."""
-    here = (socket.gethostname(), _boot(), _namespace())
-    return all(here) and (driver.host, driver.boot, driver.namespace) == here
-
-
-def _boot() -> str:
-    with suppress(OSError):
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    return ""
-
-
-def _namespace() -> str:
-    with suppress(OSError):
-        return os.readlink("/proc/self/ns/pid")
-    return ""
-
-
-def _process_start(pid: int) -> str:
-    """Start of a process in clock ticks since boot; empty where there is none or only a zombie."""
-    with suppress(OSError):
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-        fields = stat.rpartition(")")[2].split()  # after the name, which may hold anything
-        return "" if fields[0] in "ZX" else fields[19]
-    return ""

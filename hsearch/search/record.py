@@ -92,6 +92,7 @@ class StudyRecord(Spec):
         run_id: Of its MLflow run.
         versions: Of the packages that ran it, by the last driver.
         command: That the last driver was started with.
+        driver: Who is at work on it, in words.
     """
 
     name: str
@@ -101,12 +102,17 @@ class StudyRecord(Spec):
     run_id: str | None = None
     versions: dict[str, str] = Field(default_factory=dict)
     command: str | None = None
+    driver: str | None = None
 
     @property
     def best(self) -> TrialRecord | None:
         """The complete trial with the highest mean, the earliest among equals."""
         complete = [trial for trial in self.trials if trial.state == "complete"]
         return max(complete, key=lambda t: (t.score or 0.0, -t.number), default=None)
+
+    def is_over(self, trials: int) -> bool:
+        """Whether the study has so many trials and none of them is unfinished."""
+        return len(self.trials) >= trials and all(t.state != "running" for t in self.trials)
 
     @property
     def folds_trained(self) -> int:

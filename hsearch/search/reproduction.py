@@ -1,7 +1,7 @@
 """The record of a reproduction: an Optuna study beside that of the search, with a trial per run.
 
 Study attributes   reproduction (format), token (of this one, not of one begun anew), spec, floor,
-                   command, versions, driver (see lease.py), mlflow_run.N of run N
+                   command, versions, driver and stop (see lease.py), mlflow_run.N of run N
 Trial attributes   seed, started, fold0.. (FoldResults), tested; `failed` with the reason
 Trial value        the objective on the test classes, mean over the run's networks
 

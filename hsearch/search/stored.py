@@ -44,7 +44,11 @@ class StoredStudy:
         return self._optuna.get_trial_id_from_study_id_trial_number(self._id, number)
 
     def _attributes(self) -> dict[str, Any]:
-        return self._optuna.get_study_user_attrs(self._id)
+        """All attributes; none if the study was removed, as one that got no trial."""
+        try:
+            return self._optuna.get_study_user_attrs(self._id)
+        except KeyError:
+            return {}
 
     @contextmanager
     def _held(self) -> Iterator[None]:

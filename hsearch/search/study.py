@@ -1,7 +1,8 @@
 """A study's one record: an Optuna study that holds every trial with its knobs, state and folds.
 
-Study attributes   hsearch (format), spec, versions, command, driver (see lease.py), mlflow_run
-                   and mlflow_run.N of trial N (Optuna closes a trial's own when it ends)
+Study attributes   hsearch (format), spec, versions, command, driver and stop (see lease.py),
+                   news (see news.py), mlflow_run and mlflow_run.N of trial N (Optuna closes a
+                   trial's own when it ends)
 Trial attributes   source, job, fold0.. (FoldResults); `lost` or `failed` with the reason
 Trial values       after fold k the mean of folds 0..k as intermediate value k; at last the mean
 
@@ -20,6 +21,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from hsearch.errors import ConfigError
 from hsearch.folds import NUM_FOLDS
 from hsearch.results import FoldResult
+from hsearch.search.driver import Driver
 from hsearch.search.lease import driver_lives
 from hsearch.search.race import noise_sd, verdict
 from hsearch.search.reading import (
@@ -157,16 +159,19 @@ class Study(StoredStudy):
             else:
                 trials = list(self._known.values())
             runs = {int(k.split(".")[1]): v for k, v in attributes.items() if "mlflow_run." in k}
+            driver = attributes.get("driver")
+            searching = driver_lives(driver)
             return StudyRecord(
                 name=self.name,
                 spec=self.spec,
                 trials=tuple(
                     trial.model_copy(update={"run_id": runs.get(trial.number)}) for trial in trials
                 ),
-                searching=driver_lives(attributes.get("driver")),
+                searching=searching,
                 run_id=attributes.get("mlflow_run"),
                 versions=attributes.get("versions", {}),
                 command=attributes.get("command"),
+                driver=str(Driver.from_dict(driver)) if searching else None,
             )
 
     def take_over(self) -> None:

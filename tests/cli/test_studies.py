@@ -7,8 +7,8 @@ from contextlib import closing
 import pytest
 from click.testing import CliRunner
 
+from hsearch.cli.last_words import final_words
 from hsearch.cli.main import main
-from hsearch.cli.tune import final_words
 from hsearch.search.lease import Lease
 from hsearch.search.plan import plan_study
 from hsearch.search.record import StudyRecord

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from hsearch.cli.last_words import final_words
 from hsearch.cli.main import main
-from hsearch.cli.tune import final_words
 from hsearch.cluster.run import SearchOptions as RealOptions
 from hsearch.cluster.run import check_options
 from hsearch.errors import ClusterError, ConfigError
@@ -27,11 +27,12 @@ class SearchOptions:
     address: str | None
     workers_per_fold: int
     cpus_per_worker: int | None
+    gpus_per_worker: float | None
     groups: int | None
     folder: Path
 
 
-def search_at_once(study, tracker, options, watch, halted=None):
+def search_at_once(study, tracker, options, watch, halted=None, stopping=None):
     """Every trial does a little worse than the one before, so that the race ends it early."""
     watch.said("1 group of 1 worker")
     while len(study.record().trials) < options.trials:
@@ -213,7 +214,7 @@ def test_unknown_methods_and_data_are_answered_with_the_nearest(tune):
 
 
 def test_an_interrupt_keeps_the_record_and_says_so(tune, monkeypatch):
-    def interrupted(study, tracker, options, watch, halted):
+    def interrupted(study, tracker, options, watch, halted, stopping=None):
         search_at_once(study, tracker, SearchOptions(1, None, 1, None, None, Path()), watch)
         raise KeyboardInterrupt
 
@@ -227,7 +228,7 @@ def test_an_interrupt_keeps_the_record_and_says_so(tune, monkeypatch):
 
 
 def test_a_search_that_never_began_leaves_nothing(tune, tmp_path, monkeypatch):
-    def refused(study, tracker, options, watch, halted):
+    def refused(study, tracker, options, watch, halted, stopping=None):
         raise ConfigError("No cluster there; start one.")
 
     monkeypatch.setattr(sys.modules["hsearch.cluster.run"], "run_search", refused)
@@ -242,7 +243,7 @@ def test_a_search_that_never_began_leaves_nothing(tune, tmp_path, monkeypatch):
 
 
 def test_a_search_in_which_everything_failed_is_no_success(tune, monkeypatch):
-    def failing(study, tracker, options, watch, halted):
+    def failing(study, tracker, options, watch, halted, stopping=None):
         watch.trial(study.fail(study.propose().number, "The loss was nan."))
 
     monkeypatch.setattr(sys.modules["hsearch.cluster.run"], "run_search", failing)
@@ -304,7 +305,7 @@ def test_another_storage_is_part_of_the_commands(capsys, storage, shown):
 
 
 def test_a_study_lost_to_another_driver_is_left_to_it(tune, monkeypatch):
-    def lose(study, tracker, options, watch, halted):
+    def lose(study, tracker, options, watch, halted, stopping=None):
         halted.set()
         search_at_once(study, tracker, options, watch)
         raise ClusterError("Another driver has taken over.")

@@ -9,7 +9,8 @@ import pytest
 
 import hsearch.search.lease as lease_module
 from hsearch.errors import ConfigError, HsearchError
-from hsearch.search.lease import Driver, Lease, driver_lives
+from hsearch.search.driver import Driver, process_start
+from hsearch.search.lease import Lease, Pulse, ask_to_stop, driver_lives, stop_request
 
 
 class Shelf:
@@ -76,12 +77,12 @@ def test_a_second_driver_is_refused_by_the_name_of_the_first(study):
 def test_a_killed_driver_of_this_machine_is_succeeded_at_once(study):
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         Lease(study)._write()
-        start = lease_module._process_start(process.pid)
+        start = process_start(process.pid)
         changed(study, pid=process.pid, process_start=start)
         with pytest.raises(ConfigError, match=f"process {process.pid}"):
             Lease(study).acquire()
         process.kill()
-        while lease_module._process_start(process.pid):
+        while process_start(process.pid):
             time.sleep(0.01)
         before = time.monotonic()
         with Lease(study):
@@ -186,3 +187,80 @@ def test_a_storage_that_does_not_answer_for_a_while_loses_nothing(study):
             time.sleep(0.01)
         assert not lease.lost.is_set()
         study.broken = True
+
+
+def test_a_driver_that_is_asked_to_stop_learns_it_and_from_where(study):
+    with Lease(study) as lease:
+        driver = study.driver()
+        assert stop_request(study, driver) is None
+        ask_to_stop(study, driver)
+        assert lease.stopping.wait(5)
+        assert lease.stopped_from == driver.host
+        assert not lease.lost.is_set()
+    assert study.values["driver"] is None
+
+
+def test_a_request_of_yesterday_stops_no_later_driver(study):
+    with Lease(study):
+        ask_to_stop(study, study.driver())
+    with Lease(study) as lease:
+        first = study.driver().heartbeat
+        while study.driver().heartbeat == first:
+            time.sleep(0.01)
+        time.sleep(0.1)
+        assert not lease.stopping.is_set()
+
+
+def test_what_is_done_at_every_beat_may_fail(study):
+    called = threading.Event()
+
+    def fail() -> None:
+        called.set()
+        raise HsearchError("The storage no longer answers.")
+
+    with Lease(study) as lease:
+        lease.at_every_beat(fail)
+        assert called.wait(5)
+        first = study.driver().heartbeat
+        while study.driver().heartbeat == first:
+            time.sleep(0.01)
+        assert not lease.lost.is_set()
+
+
+def test_whether_a_study_is_free_can_be_asked_without_taking_it(study):
+    Lease(study).check_free()
+    with Lease(study), pytest.raises(ConfigError, match="hsearch stop s"):
+        Lease(study).check_free()
+    assert study.values["driver"] is None
+
+
+def test_a_driver_knows_the_ray_job_that_it_is(study, monkeypatch):
+    monkeypatch.setenv(
+        "RAY_JOB_CONFIG_JSON_ENV_VAR", '{"metadata": {"job_submission_id": "job-7"}}'
+    )
+    with Lease(study):
+        assert str(study.driver()) == f"Ray job job-7 on {study.driver().host}"
+
+
+def test_a_pulse_elsewhere_beats_until_it_stands_still(study):
+    Lease(study)._write()
+    changed(study, host="elsewhere", heartbeat=time.time() - 100)  # their clock is late
+    now = 0.0
+    pulse = Pulse(lambda: now)
+    assert pulse.beats(study.driver())
+    now = 0.5
+    changed(study, heartbeat=time.time() - 99)
+    assert pulse.beats(study.driver())
+    now = 1.0
+    assert pulse.beats(study.driver())
+    now = 1.2
+    assert not pulse.beats(study.driver())
+    pulse.forget()
+    assert pulse.beats(study.driver())
+
+
+def test_a_pulse_of_this_machine_is_its_process(study):
+    Lease(study)._write()
+    assert Pulse().beats(study.driver())
+    changed(study, process_start="1")
+    assert not Pulse().beats(study.driver())

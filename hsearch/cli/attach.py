@@ -1,0 +1,92 @@
+"""`hsearch attach`: watch a search that runs elsewhere."""
+
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import click
+
+from hsearch.cli.options import NO_TRACKING, storage_option
+from hsearch.words import plural
+
+if TYPE_CHECKING:
+    from hsearch.search.driver import Driver
+    from hsearch.search.following import Driven, Follower
+    from hsearch.search.record import StudyRecord
+    from hsearch.search.study import Study
+
+LOOK_SECONDS = 2.0
+_pause = time.sleep
+
+
+@click.command()
+@click.argument("name", metavar="STUDY")
+@storage_option
+def attach(name: str, storage: str) -> None:
+    """Watch a running search, from anywhere; Ctrl-C leaves it alone.
+
+    Works from every machine that reaches the storage, and ends with the search.
+    """
+    from hsearch.search.following import Follower
+    from hsearch.search.lease import Pulse, read_driver
+    from hsearch.search.study import Study
+
+    with closing(Study.load(name, storage)) as study:
+        driver = read_driver(study)
+        if driver is None or not Pulse().beats(driver):
+            _tell_idle(study, driver, storage)
+            return
+        follower = Follower(study, driver)
+        try:
+            ended = _follow(follower)
+        except KeyboardInterrupt:
+            return
+    _tell_end(follower, ended, storage)
+
+
+def _follow(follower: "Follower") -> "Driven":
+    """Shows the search until its driver has let go or is dead."""
+    from hsearch.cli.searching import AttachedProgress
+
+    with AttachedProgress(follower.record, follower.goal, str(follower.driver)) as progress:
+        while (found := follower.look(progress)) == "driven":
+            progress.total = follower.goal
+            _pause(LOOK_SECONDS)
+    return found
+
+
+def _tell_end(follower: "Follower", ended: "Driven", storage: str) -> None:
+    """Says why a search is no longer driven, with its result where it is over."""
+    from hsearch.cli.last_words import final_words
+    from hsearch.cli.study_words import stopped_words
+    from hsearch.errors import ClusterError
+
+    record = follower.record
+    if record.is_over(follower.goal):
+        final_words(record, storage, NO_TRACKING)
+    elif ended == "dead":
+        raise ClusterError(
+            f"The driver of {record.name}, {follower.driver}, has died. {_go_on(record)}"
+        )
+    elif (request := follower.stopped_by()) is not None:
+        click.echo(stopped_words(record, request.host))
+    else:
+        raise ClusterError(
+            f"{follower.driver} has let go of {record.name} before its end. {_go_on(record)}"
+        )
+
+
+def _tell_idle(study: "Study", driver: "Driver | None", storage: str) -> None:
+    """Shows a study that nobody drives, and how to continue it."""
+    from hsearch.cli.last_words import final_words
+
+    record = study.record()
+    trials = plural(len(record.trials), "trial")
+    died = "" if driver is None else f"; {driver} has died"
+    click.echo(f"Nobody drives {record.name}, which has {trials}{died}. {_go_on(record)}")
+    final_words(record, storage, NO_TRACKING)
+
+
+def _go_on(record: "StudyRecord") -> str:
+    command = f"`{record.command}`" if record.command else "its own command again"
+    return f"To go on, run {command}; more trials with a larger `--trials`."

@@ -1,0 +1,176 @@
+"""`hsearch tune --detach`: the same search as a Ray job that goes on when its user has left."""
+
+import os
+import secrets
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from click.core import ParameterSource
+
+from hsearch.cli.command import words_of
+from hsearch.cli.last_words import storage_words
+from hsearch.cli.options import NO_TRACKING
+
+if TYPE_CHECKING:
+    from hsearch.cluster.submission import RayJob
+    from hsearch.search.plan import StudyPlan
+
+LOOK_SECONDS = 1.0
+START_SECONDS = 300.0
+"""How long a job may take until its driver is at work; afterwards nobody waits for it."""
+
+_PLACES = {"storage": "HSEARCH_STORAGE", "tracking_uri": "MLFLOW_TRACKING_URI"}
+_FOLDERS = ("HSEARCH_DATA", "HSEARCH_SHARED")
+
+
+def detach_search(ctx: click.Context, plan: "StudyPlan", name: str) -> None:
+    """Submits the command of a context, and waits until its driver is at work.
+
+    Args:
+        ctx: Of `tune`; its parameters have been checked.
+        plan: That follows from them.
+        name: Of the study.
+    """
+    from hsearch.cluster.submission import submit
+
+    storage, address = ctx.params["storage"], ctx.params["address"] or "auto"
+    _check_secrets(ctx)
+    _check_free(plan, name, storage)
+    job = submit(
+        address,
+        f"hsearch-{name}-{secrets.token_hex(4)}",
+        words_of(ctx, instead=_instead(ctx, name)),
+        _settings(),
+        [_PLACES[place] for place in _kept_back(ctx)],
+    )
+    click.echo(f"Submitted {name} as Ray job {job.id}; waiting for its driver.")
+    try:
+        _wait(job, name, storage)
+    except KeyboardInterrupt:
+        click.echo(f"The job goes on. {_ways(name, storage)}")
+        raise
+
+
+def _wait(job: "RayJob", name: str, storage: str) -> None:
+    """Waits until the job holds the study's lease; raises Exit if it has ended before."""
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        if _drives(job, name, storage):
+            click.echo(
+                f"The search is at work and needs this terminal no more.\n{_ways(name, storage)}"
+            )
+            return
+        if (ending := job.ending()) is not None:
+            click.echo(f"The job has ended ({ending}). It said last:\n{job.last_lines()}")
+            raise click.exceptions.Exit(0 if ending == "SUCCEEDED" else 1)
+        time.sleep(LOOK_SECONDS)
+    click.echo(
+        f"The job is still starting after {START_SECONDS:.0f} s; `ray job logs {job.id}` tells "
+        f"why.\n{_ways(name, storage)}"
+    )
+
+
+def _drives(job: "RayJob", name: str, storage: str) -> bool:
+    from hsearch.errors import HsearchError
+    from hsearch.search.stopping import driven
+
+    try:
+        with driven(name, storage) as found:
+            return any(each.driver.job == job.id for each in found)
+    except HsearchError:  # the job has yet to make the study
+        return False
+
+
+def _ways(name: str, storage: str) -> str:
+    where = storage_words(storage)
+    return (
+        f"Watch it:       hsearch attach {name}{where}\nStop it:        hsearch stop {name}{where}"
+    )
+
+
+def _check_free(plan: "StudyPlan", name: str, storage: str) -> None:
+    """Raises as `tune` itself would: the study is of other settings, or is being driven."""
+    from hsearch.search.lease import Lease
+    from hsearch.search.study import Study
+
+    with closing(Study.open(name, storage, plan.spec, plan.space)) as study:
+        try:
+            Lease(study, waiting=click.echo).check_free()
+        finally:
+            study.remove_if_unused()
+
+
+def _check_secrets(ctx: click.Context) -> None:
+    """Raises if a password was typed, which Ray's dashboard would show."""
+    from hsearch.errors import ConfigError
+
+    for place, variable in _PLACES.items():
+        given = ctx.get_parameter_source(place) is ParameterSource.COMMANDLINE
+        if given and _holds_secret(ctx.params[place]):
+            option = f"--{place.replace('_', '-')}"
+            raise ConfigError(
+                f"With `--detach` there must be no password in `{option}`, because Ray shows the "
+                "commands of its jobs; leave it out (PostgreSQL finds it in ~/.pgpass of the head "
+                f"node), or set {variable} for the processes of the cluster and in this shell."
+            )
+
+
+def _kept_back(ctx: click.Context) -> list[str]:
+    """The places that the shell names with a password: there the cluster has its own word."""
+    return [place for place in _PLACES if _holds_secret(ctx.params[place])]
+
+
+def _holds_secret(text: str) -> bool:
+    from hsearch.search.storage import holds_secret, storage_url
+
+    return "://" in text and holds_secret(storage_url(text))
+
+
+def _instead(ctx: click.Context, name: str) -> dict[str, object]:
+    """Returns what the job is given instead of what was typed: everything by absolute paths."""
+    from hsearch.tracking.address import checked_uri
+
+    given = ctx.params
+    instead: dict[str, object] = {
+        "detach": None,
+        "address": None,  # Ray tells it to its jobs
+        "name": name,
+        "out": _absolute(str(given["out"])),
+        "space_file": given["space_file"] and _absolute(str(given["space_file"])),
+        "data": given["data"] and _absolute_data(given["data"]),
+        "storage": _absolute_storage(given["storage"]),
+        "tracking_uri": given["tracking_uri"],
+    }
+    if given["tracking_uri"] != NO_TRACKING:
+        instead["tracking_uri"] = checked_uri(given["tracking_uri"])
+    return {**instead, **dict.fromkeys(_kept_back(ctx))}
+
+
+def _absolute(text: str) -> str:
+    from hsearch.addresses import is_address
+
+    return text if is_address(text) else str(Path(text).expanduser().absolute())
+
+
+def _absolute_data(text: str) -> str:
+    from hsearch.addresses import STORE_SUFFIX
+
+    return _absolute(text) if text.endswith(STORE_SUFFIX) or os.sep in text else text
+
+
+def _absolute_storage(text: str) -> str:
+    from hsearch.search.storage import storage_url
+
+    url = storage_url(text)
+    if url.get_backend_name() != "sqlite":
+        return text
+    return url.set(database=_absolute(str(url.database))).render_as_string()
+
+
+def _settings() -> dict[str, str]:
+    """Returns the variables of this shell that a job needs."""
+    found = {name: os.environ.get(name, "") for name in _FOLDERS}
+    return {n: _absolute(text) for n, text in found.items() if text and not _holds_secret(text)}

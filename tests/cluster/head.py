@@ -1,0 +1,98 @@
+"""A head node with a dashboard and token authentication, as `ray start` makes one."""
+
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.cluster.searches import is_alive, kill, processes_of, wait_until
+
+_PORTS = (
+    *("port", "dashboard-port", "ray-client-server-port", "metrics-export-port"),
+    *("dashboard-agent-listen-port", "dashboard-agent-grpc-port", "node-manager-port"),
+    *("object-manager-port", "runtime-env-agent-port"),
+)
+
+
+@dataclass(frozen=True)
+class Head:
+    """A running head node.
+
+    Attributes:
+        address: HOST:PORT of the cluster.
+        dashboard: http://HOST:PORT of its dashboard.
+        environment: What a client needs to be let in.
+    """
+
+    address: str
+    dashboard: str
+    environment: dict[str, str]
+
+
+@contextmanager
+def running_head(cpus: int) -> Iterator[Head]:
+    """Starts a head node on free ports, and leaves no process and no file of it."""
+    folder = Path(tempfile.mkdtemp(prefix="hsh-"))
+    token = folder / "token"
+    token.write_text(secrets.token_hex(32))
+    ports = dict(zip(_PORTS, _free_ports(len(_PORTS)), strict=True))
+    entry = {
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN_PATH": str(token),
+        "RAY_TMPDIR": str(folder),
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }
+    command = [
+        *(sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block"),
+        *("--node-ip-address=127.0.0.1", "--dashboard-host=127.0.0.1", f"--num-cpus={cpus}"),
+        *(f"--temp-dir={folder}/ray", "--include-dashboard=true", "--disable-usage-stats"),
+        *(f"--{name}={port}" for name, port in ports.items()),
+    ]
+    with (folder / "printed").open("wb") as file:
+        process = subprocess.Popen(
+            command,
+            env={**os.environ, **entry},
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        wait_until(
+            lambda: process.poll() is not None or _answers(ports["dashboard-port"]), "a dashboard"
+        )
+        assert process.poll() is None, (folder / "printed").read_text()
+        where = "127.0.0.1:{}".format
+        yield Head(where(ports["port"]), f"http://{where(ports['dashboard-port'])}", entry)
+    finally:
+        below = processes_of(process.pid)
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+        for pid in filter(is_alive, below):
+            kill(pid)
+        wait_until(lambda: not any(map(is_alive, below)), "the cluster's processes are gone")
+        shutil.rmtree(folder)
+
+
+def _answers(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def _free_ports(count: int) -> list[int]:
+    """Different ports that nobody listens on now."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
