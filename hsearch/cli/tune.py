@@ -25,6 +25,7 @@ from hsearch.cli.options import (
 from hsearch.words import plural
 
 if TYPE_CHECKING:
+    from hsearch.addresses import Place
     from hsearch.cluster.run import SearchOptions
     from hsearch.folds import Splits
     from hsearch.search.plan import StudyPlan
@@ -108,7 +109,7 @@ def tune(
     cpus_per_worker: int | None,
     groups: int | None,
     address: str | None,
-    out: Path,
+    out: "Place",
     dry_run: bool,
 ) -> None:
     """Search the best knobs of a method; run again, it continues.
