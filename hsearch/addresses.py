@@ -99,7 +99,12 @@ def read_place(text: str) -> Place:
     Raises:
         DatasetError: It is an address of no known kind, or holds credentials.
     """
-    return _read(text, "folder", "") if is_address(text) else Path(text).expanduser()
+    return read_folder(text) if is_address(text) else Path(text).expanduser()
+
+
+def read_folder(uri: str) -> Address:
+    """Returns the address of a folder; errors are those of `read_place`."""
+    return _read(uri, "folder", "")
 
 
 def shared_place() -> Place | None:

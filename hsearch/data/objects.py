@@ -22,6 +22,7 @@ T = TypeVar("T")
 WAITS = (1.0, 5.0, 20.0)
 """Seconds before each further attempt of what is patient."""
 
+_CHUNK = 16 * 1024**2
 _CONNECT_SECONDS = 5
 _SILENT_SECONDS = 10
 """Without an answer, before the second of three attempts."""
@@ -96,9 +97,12 @@ class Objects:
             if info.type != fs.FileType.File:
                 return False
             with replacing(path) as temporary:
-                here = fs.LocalFileSystem()
                 fs.copy_files(
-                    there, str(temporary), source_filesystem=files, destination_filesystem=here
+                    there,
+                    str(temporary),
+                    source_filesystem=files,
+                    destination_filesystem=fs.LocalFileSystem(),
+                    chunk_size=_CHUNK,
                 )
                 if not is_whole(temporary, info.size):
                     raise NoAnswerError(f"{self.address / name} came only in part; try again.")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hsearch.addresses import Address, read_place
+from hsearch.addresses import Address, read_folder
 from hsearch.data import objects as door
 from hsearch.data.objects import NoAnswerError, Objects
 from hsearch.errors import DatasetError
@@ -25,17 +25,11 @@ def environment(monkeypatch):
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
 
 
-def folder_at(uri: str) -> Address:
-    found = read_place(uri)
-    assert isinstance(found, Address)
-    return found
-
-
 @pytest.fixture(params=["file", "s3"])
 def address(request, server, tmp_path) -> Address:
     there = tmp_path / "there"
     on_s3 = request.param == "s3"
-    return folder_at(server.uri(f"bucket/{tmp_path.name}") if on_s3 else f"file://{there}")
+    return read_folder(server.uri(f"bucket/{tmp_path.name}") if on_s3 else f"file://{there}")
 
 
 def test_what_is_put_is_listed_read_fetched_and_removed(address, tmp_path):
@@ -73,7 +67,7 @@ def test_a_half_fetched_object_is_not_there(address, tmp_path, monkeypatch):
         with open(target, "wb") as file:
             file.write(b"who")
 
-    monkeypatch.setattr(door.fs, "copy_files", copy)
+    monkeypatch.setattr("pyarrow.fs.copy_files", copy)
     with pytest.raises(DatasetError, match="came only in part; try again"):
         objects.fetch("a", tmp_path / "here" / "a")
     assert list((tmp_path / "here").iterdir()) == []
@@ -98,6 +92,6 @@ def test_only_the_patient_bear_with_a_server_that_does_not_answer(address, monke
 
 def test_what_will_not_change_is_said_at_once(server, monkeypatch):
     monkeypatch.setattr(door, "WAITS", (60.0,))
-    objects = Objects(folder_at(server.uri("none/folder")), patient=True)
+    objects = Objects(read_folder(server.uri("none/folder")), patient=True)
     with pytest.raises(DatasetError, match=r"^s3://none/folder/a\?.* cannot be written: there is"):
         objects.put("a", b"text")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file
 
-from hsearch.addresses import Address
+from hsearch.addresses import Address, read_folder
 from hsearch.data.objects import Objects
 from hsearch.errors import DatasetError
 from hsearch.results import FoldResult
@@ -19,7 +19,6 @@ from hsearch.training.kept import local_folds, local_runs, train_kept
 from hsearch.training.launch import train_locally
 from hsearch.training.loop import Report, train_fold
 from tests.data.s3_server import running_s3
-from tests.data.test_objects import folder_at
 from tests.training.ranks import on_ranks
 from tests.training.runs import Interrupt, StoppedError
 
@@ -41,7 +40,7 @@ def environment(monkeypatch, tmp_path):
 
 @pytest.fixture
 def address(server, tmp_path) -> Address:
-    return folder_at(server.uri(f"bucket/{tmp_path.name}/fold-0"))
+    return read_folder(server.uri(f"bucket/{tmp_path.name}/fold-0"))
 
 
 @pytest.fixture
@@ -138,7 +137,7 @@ def test_a_machine_that_was_cut_off_spoils_nothing(job, address, tmp_path, meanw
 
 def go_on(job: dict[str, object], uri: str) -> list[float]:
     """On every rank; returns the losses."""
-    result = train_kept(FoldJob.from_dict(job), Report(), folder_at(uri), train_fold)
+    result = train_kept(FoldJob.from_dict(job), Report(), read_folder(uri), train_fold)
     return [record.loss or 0.0 for record in result.history]
 
 
@@ -146,9 +145,10 @@ def test_every_rank_fetches_the_state_for_itself(job, address, server, tmp_path)
     with pytest.raises(StoppedError):
         train_kept(job, Interrupt(2), address, train_fold)
     path = f"{address.path}/last-0002.safetensors"
-    asked = server.requests("GET", path)
+    Objects(address).fetch("last-0002.safetensors", tmp_path / "once")
+    once = server.requests("GET", path)
     losses = on_ranks(go_on, job.to_dict(), str(address))
-    assert server.requests("GET", path) == asked + 2
+    assert server.requests("GET", path) == (1 + 2) * once
     whole = train_locally(job, Report(), tmp_path / "whole")
     assert losses[:3] == [record.loss or 0.0 for record in whole.history[:3]]
     assert losses[3] == pytest.approx(whole.history[3].loss, rel=1e-3)
@@ -166,7 +166,7 @@ def test_another_job_or_no_run_is_refused_in_a_sentence(job, address):
 
 
 def test_what_is_written_beside_fetched_runs_is_kept(job, address):
-    run = folder_at(str(address).replace("/fold-0", ""))
+    run = read_folder(str(address).replace("/fold-0", ""))
     train_kept(job, Report(), address, train_fold)
     with local_folds(run, [0]) as folder:
         assert RunFolder(folder / "fold-0").best.exists()
