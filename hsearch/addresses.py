@@ -1,13 +1,16 @@
-"""Addresses of stores that lie elsewhere, such as `s3://bucket/folder/name.arrow`.
+"""Addresses of stores and folders that lie elsewhere, such as `s3://bucket/folder/name.arrow`.
 
 They are the URIs of pyarrow's file systems. An address never holds credentials, because jobs, logs
-and MLflow show it; those come from the environment.
+and MLflow show it; those come from the environment. A place is a folder of this machine or an
+address.
 """
 
+import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import PurePosixPath
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from hsearch.errors import DatasetError
@@ -32,12 +35,12 @@ _ADDRESS = re.compile(rf"({'|'.join(OPTIONS)}):|[a-z][a-z0-9+.-]+://", re.IGNORE
 
 @dataclass(frozen=True)
 class Address:
-    """Where a store lies.
+    """Where a store or a folder lies.
 
     Attributes:
         uri: As it was given.
         scheme: A key of `OPTIONS`.
-        path: `bucket/folder/name.arrow`, or the absolute path of a file.
+        path: `bucket/folder/name.arrow`, or the absolute path of a file or folder.
         options: What stood after the `?`.
     """
 
@@ -49,6 +52,11 @@ class Address:
     def __str__(self) -> str:
         return self.uri
 
+    def __truediv__(self, name: str) -> "Address":
+        before, mark, options = self.uri.partition("?")
+        uri = f"{before.rstrip('/')}/{name}{mark}{options}"
+        return replace(self, uri=uri, path=f"{self.path.rstrip('/')}/{name}")
+
     @property
     def bucket(self) -> str:
         """The first part of the path."""
@@ -58,6 +66,12 @@ class Address:
     def name(self) -> str:
         """Of the data set."""
         return PurePosixPath(self.path).stem
+
+
+Place = Path | Address
+"""A folder of this machine, or one that lies elsewhere; both take `/ name`."""
+
+P = TypeVar("P", Path, Address, Place)
 
 
 def is_address(text: str) -> bool:
@@ -71,29 +85,55 @@ def read_address(uri: str) -> Address:
     Raises:
         DatasetError: It is of no known kind, holds credentials, or names no `.arrow` file.
     """
+    address = _read(uri, "store", f"/name{STORE_SUFFIX}")
+    if not address.path.endswith(STORE_SUFFIX):
+        raise DatasetError(
+            f"The address of a store names a {STORE_SUFFIX} file, but {uri!r} does not."
+        )
+    return address
+
+
+def read_place(text: str) -> Place:
+    """Returns a folder of this machine, or the address of a folder.
+
+    Raises:
+        DatasetError: It is an address of no known kind, or holds credentials.
+    """
+    return read_folder(text) if is_address(text) else Path(text).expanduser()
+
+
+def read_folder(uri: str) -> Address:
+    """Returns the address of a folder; errors are those of `read_place`."""
+    return _read(uri, "folder", "")
+
+
+def shared_place() -> Place | None:
+    """Returns where machines share data and studies: $HSEARCH_SHARED."""
+    given = os.environ.get("HSEARCH_SHARED")
+    return read_place(given) if given else None
+
+
+def _read(uri: str, noun: str, name: str) -> Address:
+    """Reads an address of a store or folder, whose form ends with such a name."""
     kind = uri.partition(":")[0]
     if kind.lower() not in OPTIONS:
         kinds = ", ".join(f"{scheme}:" for scheme in OPTIONS)
-        raise DatasetError(f"The address of a store begins with one of {kinds}, not '{kind}:'.")
+        raise DatasetError(f"The address of a {noun} begins with one of {kinds}, not '{kind}:'.")
     try:
         parts = urlsplit(uri, allow_fragments=False)
         options = dict(parse_qsl(parts.query, keep_blank_values=True))
     except ValueError:
-        raise _malformed(kind.lower()) from None
+        raise _malformed(kind.lower(), noun, name) from None
     # A key may hold a slash, which would end the part before the `@` too early.
-    if "@" in parts.netloc + parts.query or ":" in parts.netloc:
-        raise _secret(parts.scheme)
-    if not set(options) <= set(OPTIONS[parts.scheme]):
-        raise _secret(parts.scheme)
+    hidden = "@" in parts.netloc + parts.query or ":" in parts.netloc
+    if hidden or not set(options) <= set(OPTIONS[parts.scheme]):
+        raise _secret(parts.scheme, noun)
     host, path = parts.netloc, unquote(parts.path)
-    if not path.startswith("/") or (host in ("", "localhost")) != (parts.scheme == "file"):
-        raise _malformed(parts.scheme)
-    if not path.endswith(STORE_SUFFIX) or not uri.isprintable() or "\0" in path:
-        raise DatasetError(
-            f"The address of a store names a {STORE_SUFFIX} file, but {uri!r} does not."
-        )
-    whole = path if parts.scheme == "file" else host + path
-    return Address(uri, parts.scheme, whole, options)
+    is_file = parts.scheme == "file"
+    rooted = path.startswith("/") or not (name or is_file)
+    if (host in ("", "localhost")) != is_file or not (rooted and f"{uri}{path}".isprintable()):
+        raise _malformed(parts.scheme, noun, name)
+    return Address(uri, parts.scheme, path if is_file else host + path, options)
 
 
 def address_in(uri: str, name: str) -> Address:
@@ -109,16 +149,14 @@ def address_in(uri: str, name: str) -> Address:
     return read_address(f"{before}{mark}{options}")
 
 
-def _malformed(scheme: str) -> DatasetError:
+def _malformed(scheme: str, noun: str, name: str) -> DatasetError:
     example = "file:///folder" if scheme == "file" else f"{scheme}://bucket/folder"
-    return DatasetError(
-        f"The address of a store with {scheme}: must look like {example}/name{STORE_SUFFIX}."
-    )
+    return DatasetError(f"The address of a {noun} with {scheme}: must look like {example}{name}.")
 
 
-def _secret(scheme: str) -> DatasetError:
+def _secret(scheme: str, noun: str) -> DatasetError:
     options = ", ".join(OPTIONS[scheme]) or "nothing"
     return DatasetError(
-        f"The address of a store with {scheme}: must not hold credentials, and after a '?' only "
+        f"The address of a {noun} with {scheme}: must not hold credentials, and after a '?' only "
         f"{options}; credentials come from {CREDENTIALS[scheme]}."
     )

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,14 +37,16 @@ def locked_at_once(path: Path) -> Iterator[bool]:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, *, several: bool = False) -> Iterator[Path]:
     """Yields a temporary path to write; on success it becomes `path`, otherwise it is removed.
 
     The temporary name is always the same, so whatever a killed process left is overwritten by the
-    next one. Writers of the same path must hold a lock.
+    next one. Writers of the same path must hold a lock, unless each of `several` has a name of its
+    own.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")
+    own = f".{secrets.token_hex(4)}" if several else ""
+    temporary = path.with_name(f".{path.name}{own}.tmp")
     try:
         yield temporary
         _sync(temporary)

@@ -45,7 +45,7 @@ def test_names_and_paths_are_no_addresses(text):
         ("s3://bucket", "must look like s3://bucket"),
         ("s3://bucket/mine", r"names a \.arrow file, but 's3://bucket/mine' does not"),
         ("s3://bucket/mine.csv", r"names a \.arrow file"),
-        ("file:///a%00/mine.arrow", r"names a \.arrow file"),
+        ("file:///a%00/mine.arrow", r"must look like file:///folder"),
     ],
 )
 def test_a_wrong_address_ends_in_a_sentence(uri, message):

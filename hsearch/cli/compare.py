@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hsearch.cli.options import NO_TRACKING, storage_option, tracking_option
+from hsearch.cli.options import NO_TRACKING, out_option, storage_option, tracking_option
 from hsearch.cli.output import print_table
 
 if TYPE_CHECKING:
+    from hsearch.addresses import Place
     from hsearch.report.entrant import Entrant
     from hsearch.report.values import Comparison, Leaderboard, Table
     from hsearch.search.reproduced import Protocol, ReproductionRecord
@@ -34,13 +35,7 @@ if TYPE_CHECKING:
     help="Write compare.html, .tex, .csv and .json there, and the page to MLflow as well.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
-@click.option(
-    "--out",
-    default="studies",
-    show_default=True,
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Folder of the reproductions, with the scores query by query.",
-)
+@out_option("Folder of the reproductions, with the scores query by query, or its address.")
 @storage_option
 @tracking_option
 def compare(
@@ -49,7 +44,7 @@ def compare(
     metric: str | None,
     folder: Path | None,
     as_json: bool,
-    out: Path,
+    out: "Place",
     storage: str,
     tracking_uri: str,
 ) -> None:
@@ -82,10 +77,12 @@ def _entrants(
     studies: Sequence[str],
     protocol: "Protocol | None",
     metric: str | None,
-    out: Path,
+    out: "Place",
     storage: str,
 ) -> "list[Entrant]":
     from hsearch.cli.studies import read_record
+    from hsearch.data.places import local_copy
+    from hsearch.evaluation.query_table import QUERIES
     from hsearch.report.entrant import load_entrant
     from hsearch.search.reproduced import PROTOCOLS, runs_folder
     from hsearch.search.reproduction import load_reproduction
@@ -101,7 +98,8 @@ def _entrants(
     for record, reproduction in zip(records, found[chosen], strict=True):
         assert reproduction is not None
         place = runs_folder(out, reproduction.spec)
-        entrants.append(load_entrant(record, reproduction, place, metric))
+        with local_copy(place, f"*/{QUERIES}") as folder:
+            entrants.append(load_entrant(record, reproduction, folder, metric))
     return entrants
 
 

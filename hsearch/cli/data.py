@@ -41,6 +41,7 @@ def list_data(name: str | None) -> None:
     """Show what is prepared and what can be, or the files that NAME is prepared from."""
     if name is None:
         _list_prepared()
+        _list_shared()
         _list_sources()
     else:
         _describe(name)
@@ -76,6 +77,20 @@ def _list_prepared() -> None:
         rows.append((name, str(len(store)), str(labels), levels, size))
     columns = ("name", "images", "classes", "levels", "size")
     print_table(columns, rows, title=f"Prepared in {data_folder()}:")
+
+
+def _list_shared() -> None:
+    from hsearch.data.library import shared_data, shared_names
+    from hsearch.errors import DatasetError
+
+    if (shared := shared_data()) is None:
+        return
+    try:
+        rows = [(name,) for name in shared_names()]
+    except DatasetError as error:
+        click.echo(f"\n{error}")
+        return
+    print_table(("name",), rows, title=f"\nShared in {shared}:")
 
 
 def _list_sources() -> None:

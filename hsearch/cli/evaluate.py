@@ -2,17 +2,20 @@
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
+from hsearch.cli.options import as_places
 from hsearch.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hsearch.addresses import Place
     from hsearch.evaluation.scoring import AnyEmbedded, Embedded, Similarity
+    from hsearch.training.score import Part
 
 _MIB = 2**20
 _OF_RUNS = ("part",)
@@ -41,7 +44,7 @@ def _positive(ctx: click.Context, param: click.Parameter, value: float | None) -
 
 
 @click.command()
-@click.argument("runs", nargs=-1, metavar="[RUN]...", type=click.Path(path_type=Path))
+@click.argument("runs", nargs=-1, metavar="[RUN]...", callback=as_places)
 @click.option(
     "--on",
     "part",
@@ -113,8 +116,8 @@ def _positive(ctx: click.Context, param: click.Parameter, value: float | None) -
 @click.pass_context
 def evaluate(
     ctx: click.Context,
-    runs: tuple[Path, ...],
-    part: Literal["train", "seen", "validation", "test"],
+    runs: "tuple[Place, ...]",
+    part: "Part",
     embeddings: Path | None,
     labels: Path | None,
     similarity: "Similarity",
@@ -129,7 +132,8 @@ def evaluate(
 ) -> None:
     """Score trained networks, or embeddings from a file.
 
-    RUN is a folder that `hsearch train` has written; the network of its best epoch is scored.
+    RUN is a folder that `hsearch train` has written, or the address of one that a search keeps; the
+    network of its best epoch is scored.
     Several runs of one method, such as its folds, are scored on the test images one by one
     (separated: mean and standard deviation) and with their embeddings joined (concatenated); for
     images with several labels that joins their scores of every label as well, by their mean.
@@ -152,23 +156,35 @@ def evaluate(
         models = [_read_files(embeddings, labels, similarity, curvature)]
         scored: dict[str, object] = {"embeddings": str(embeddings), "labels": str(labels)}
     else:
-        from hsearch.cli.counting import counting
-        from hsearch.training.score import differences, embed_runs, run_facts
+        from hsearch.training.kept import local_runs
 
-        _check_metrics(ctx, runs[0])
-        with counting("embedding") as progress:
-            models = embed_runs(runs, part, progress)
-        if others := differences(runs):
-            click.echo(
-                f"hsearch: note: these runs differ not only in their fold: {', '.join(others)}",
-                err=True,
-            )
-        scored = {"runs": run_facts(runs), "on": part}
+        with local_runs(runs) as folders:
+            models, facts = _embed(ctx, folders, part)
+        named = [{**fact, "run": str(run)} for fact, run in zip(facts, runs, strict=True)]
+        scored = {"runs": named, "on": part}
     report(scored, models, options, as_json, out)
 
 
+def _embed(
+    ctx: click.Context, runs: "list[Path]", part: "Part"
+) -> "tuple[Sequence[AnyEmbedded], list[dict[str, object]]]":
+    """Returns what the networks of runs make of their images, and what is known of the runs."""
+    from hsearch.cli.counting import counting
+    from hsearch.training.score import differences, embed_runs, run_facts
+
+    _check_metrics(ctx, runs[0])
+    with counting("embedding") as progress:
+        models = embed_runs(runs, part, progress)
+    if others := differences(runs):
+        click.echo(
+            f"hsearch: note: these runs differ not only in their fold: {', '.join(others)}",
+            err=True,
+        )
+    return models, run_facts(runs)
+
+
 def _check_usage(
-    ctx: click.Context, runs: tuple[Path, ...], embeddings: Path | None, labels: Path | None
+    ctx: click.Context, runs: "tuple[Place, ...]", embeddings: Path | None, labels: Path | None
 ) -> None:
     """Raises unless there are either runs or files, each with its own options alone."""
     if not runs and embeddings is None:

@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from hsearch.addresses import read_place, shared_place
+
 if TYPE_CHECKING:
+    from hsearch.addresses import Place
     from hsearch.yaml_file import Value
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
@@ -93,6 +96,38 @@ def tracking_option(command: _Command) -> _Command:
     )(command)
 
 
+def as_place(ctx: click.Context, param: click.Parameter, value: str) -> "Place":
+    """Reads a folder or an address; a file is refused."""
+    place = read_place(value)
+    if isinstance(place, Path) and place.is_file():
+        raise click.BadParameter(f"must be a folder or an address, but {value} is a file.")
+    return place
+
+
+def as_places(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> "tuple[Place, ...]":
+    """Reads folders and addresses."""
+    return tuple(as_place(ctx, param, value) for value in values)
+
+
+def out_option(text: str) -> Callable[[_Command], _Command]:
+    """Returns the option `--out`, where studies have their files, with a help text."""
+    return click.option(
+        "--out",
+        metavar="FOLDER|ADDRESS",
+        default=_default_out,
+        show_default="studies, in HSEARCH_SHARED where that is set",
+        callback=as_place,
+        help=text,
+    )
+
+
+def _default_out() -> str:
+    shared = shared_place()
+    return str("studies" if shared is None else shared / "studies")
+
+
 def cluster_options(command: _Command) -> _Command:
     """Adds what decides how the machine or the cluster is used."""
     options = [
@@ -129,13 +164,7 @@ def cluster_options(command: _Command) -> _Command:
             help="Of a running Ray cluster to join, HOST:PORT or `auto`; by default this machine "
             "alone.",
         ),
-        click.option(
-            "--out",
-            default="studies",
-            show_default=True,
-            type=click.Path(path_type=Path, file_okay=False),
-            help="Folder of checkpoints.",
-        ),
+        out_option("Folder of checkpoints, or its address (s3:, gs: or file:)."),
     ]
     for option in reversed(options):
         command = option(command)

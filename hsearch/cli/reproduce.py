@@ -4,7 +4,6 @@ import json
 import shlex
 from contextlib import ExitStack, closing
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -21,6 +20,7 @@ from hsearch.cli.output import print_table
 from hsearch.words import plural
 
 if TYPE_CHECKING:
+    from hsearch.addresses import Place
     from hsearch.cluster.crew import ClusterOptions
     from hsearch.search.reproduced import Protocol, ReproductionRecord, ReproductionSpec
 
@@ -105,7 +105,7 @@ def reproduce(
     gpus_per_worker: float | None,
     groups: int | None,
     address: str | None,
-    out: Path,
+    out: "Place",
     as_json: bool,
     dry_run: bool,
 ) -> None:
@@ -184,6 +184,7 @@ def _reproduce(
     """Reproduces, and returns what came of it; None if it was stopped before."""
     from hsearch.cli.reproducing import ReproductionProgress, so_far
     from hsearch.cluster.reproducing import forget_runs, is_over, run_reproduction
+    from hsearch.data.places import absolute
     from hsearch.search.lease import Lease
     from hsearch.search.reproduced import runs_folder
     from hsearch.search.reproduction import Reproduction, load_reproduction
@@ -200,7 +201,7 @@ def _reproduce(
         if anew:
             forget_runs(options.folder, spec)
         reproduction.begin(runs)
-        folder = runs_folder(options.folder.resolve(), spec)
+        folder = runs_folder(absolute(options.folder), spec)
         tracker = ReproductionTracker(study, reproduction, uri, folder, models=models)
         record = reproduction.record()
         if is_over(record, runs):

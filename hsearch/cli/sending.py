@@ -4,9 +4,9 @@ import shlex
 
 import click
 
-from hsearch.addresses import Address
+from hsearch.addresses import Address, address_in
 from hsearch.cli.counting import counting
-from hsearch.data.library import store_path
+from hsearch.data.library import shared_data, store_path
 from hsearch.data.remote import send
 from hsearch.errors import DatasetError
 
@@ -19,4 +19,7 @@ def send_store(name: str, address: Address) -> None:
     except DatasetError as error:
         again = f"hsearch data prepare {name} --to {shlex.quote(str(address))}"
         raise DatasetError(f"{error} The data are prepared here; try again: `{again}`.") from None
-    click.echo(f"{name}: written to {address}; other machines read it with --data ADDRESS")
+    shared = shared_data()
+    by_name = shared is not None and str(address) == str(address_in(str(shared), name))
+    given = name if by_name else "ADDRESS"
+    click.echo(f"{name}: written to {address}; other machines read it with --data {given}")

@@ -23,6 +23,7 @@ from hsearch.cli.options import (
 from hsearch.words import plural
 
 if TYPE_CHECKING:
+    from hsearch.addresses import Place
     from hsearch.cluster.run import SearchOptions
     from hsearch.folds import Splits
     from hsearch.search.lease import Lease
@@ -113,7 +114,7 @@ def tune(
     gpus_per_worker: float | None,
     groups: int | None,
     address: str | None,
-    out: Path,
+    out: "Place",
     detach: bool,
     dry_run: bool,
 ) -> None:

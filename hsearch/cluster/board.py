@@ -16,10 +16,7 @@ import ray
 
 MAX_CRASHES = 3
 LEAVE = "leave"
-
-# What the board and the light trials of Tune take: a thousandth of a resource that every cluster's
-# head node has. Tune refuses trials that take nothing, and CPUs belong to the worker groups.
-LIGHT = {"node:__internal_head__": 0.001}
+_HEAD = "node:__internal_head__"
 
 Event = dict[str, Any]
 Kind = Literal["train", "test", "floor"]
@@ -239,6 +236,19 @@ class Board:
     async def _wake(self) -> None:
         async with self._changed:
             self._changed.notify_all()
+
+
+def light() -> dict[str, float]:
+    """Returns what the board and the light trials of Tune take, so that they live with the driver.
+
+    It is a thousandth of a resource that only the driver's node has. Tune refuses trials that take
+    nothing, and CPUs belong to the worker groups.
+    """
+    here = ray.get_runtime_context().get_node_id()
+    own = next(node["Resources"] for node in ray.nodes() if node["NodeID"] == here)
+    # Several nodes may share an address, as in tests; the head has a name besides.
+    names = sorted(name for name in own if name.startswith("node:"))
+    return {_HEAD if _HEAD in names else names[0]: 0.001}
 
 
 def _alive_nodes() -> set[str]:

@@ -3,7 +3,6 @@
 import os
 import queue
 import secrets
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hsearch.addresses import Place, shared_place
 from hsearch.cluster.preflight import (
     Node,
     Plan,
@@ -22,7 +22,8 @@ from hsearch.cluster.preflight import (
     this_machine,
 )
 from hsearch.cluster.session import Session
-from hsearch.errors import ClusterError, ConfigError, HsearchError
+from hsearch.data.places import check_writable
+from hsearch.errors import ClusterError, HsearchError
 from hsearch.results import EpochRecord
 from hsearch.search.watch import Watch
 from hsearch.words import plural
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from ray.actor import ActorHandle
 
     from hsearch.cluster.pool import Room
-    from hsearch.cluster.worker import Train
+    from hsearch.training.kept import Train
 
 TEND_SECONDS = 5.0
 LISTEN_SECONDS = 1.0
@@ -39,6 +40,9 @@ PAUSE_SECONDS = 120.0
 """How long a stop waits for running epochs to end."""
 MACHINE_SECONDS = 1200.0
 """How long an autoscaling cluster may take for its first machine."""
+
+_PASSED_ON = ("HSEARCH_DATA", "HSEARCH_SHARED", "HSEARCH_COPIES_GB")
+"""What workers take over from the environment of the driver; none of it is secret."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +55,7 @@ class ClusterOptions:
         cpus_per_worker: Of one rank; None for 1, or a GPU's share of its node.
         gpus_per_worker: Of one rank, maybe a share; None for 1 where there are any.
         groups: Most fold trainings at once; None for as many as fit.
-        folder: Of checkpoints, seen by all nodes.
+        folder: Of checkpoints: an address, or a folder that all nodes see.
     """
 
     address: str | None = None
@@ -59,19 +63,13 @@ class ClusterOptions:
     cpus_per_worker: int | None = None
     gpus_per_worker: float | None = None
     groups: int | None = None
-    folder: Path = Path("studies")
+    folder: Place = Path("studies")
 
 
 def check_options(options: ClusterOptions) -> None:
     """Raises if jobs could never be placed or keep their checkpoints; needs no Ray."""
-    try:
-        with tempfile.TemporaryDirectory(dir=_nearest_folder(options.folder)):
-            pass
-    except OSError as error:
-        raise ConfigError(
-            f"`--out` must be a folder that can be written to, but {options.folder} gave: "
-            f"{error.strerror}; name another one."
-        ) from None
+    check_writable(options.folder)
+    shared_place()  # which raises if it holds credentials
     check_share(options.gpus_per_worker, options.workers_per_fold)
     if options.address is None:
         _plan([this_machine()], options)
@@ -87,18 +85,13 @@ def _plan(nodes: list[Node], options: ClusterOptions) -> Plan:
     )
 
 
-def _nearest_folder(path: Path) -> Path:
-    """Returns the path, or as much of it as exists."""
-    return path if path.exists() or path == path.parent else _nearest_folder(path.parent)
-
-
 class Crew:
     """Worker groups that take jobs from a board, tended from the driver's one thread.
 
     Args:
         options: How the cluster is used.
         watch: Sees the progress; all calls come from the driver's thread.
-        folder: Of the study's run folders, seen by all nodes.
+        folder: Of the study's run folders: an address, or a folder that all nodes see.
         session: With Ray.
         halted: Ends the work when set, as when the lease was lost.
         noun: What the first numbers of the board's keys count.
@@ -114,7 +107,7 @@ class Crew:
         self,
         options: ClusterOptions,
         watch: Watch,
-        folder: Path,
+        folder: Place,
         session: Session,
         halted: threading.Event | None,
         *,
@@ -168,17 +161,17 @@ class Crew:
         import ray
         from ray import cloudpickle
 
-        from hsearch.cluster.board import LIGHT, Board
+        from hsearch.cluster.board import Board, light
         from hsearch.cluster.pool import Pool
 
         self.name = f"board-{secrets.token_hex(4)}"
-        actor = ray.remote(num_cpus=0, resources=LIGHT, max_concurrency=10_000)(Board)
+        actor = ray.remote(num_cpus=0, resources=light(), max_concurrency=10_000)(Board)
         self.board: ActorHandle = actor.options(name=self.name).remote()
         config = {
             "threads": self.plan.cpus,
             "folder": str(self.folder),
             "must_share": self.must_share,
-            "data": os.environ.get("HSEARCH_DATA"),
+            "environment": {name: os.environ[name] for name in _PASSED_ON if name in os.environ},
             "train": cloudpickle.dumps(train),
         }
         scratch, said = self.session.scratch, self.watch.said

@@ -1,20 +1,20 @@
 """The driver's desk: hands out trials, enters outcomes in the study, and tells who watches."""
 
 import json
-import shutil
 from collections import deque
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from hsearch.errors import ClusterError, HsearchError
+from hsearch.addresses import Place
+from hsearch.data.places import children, remove
+from hsearch.errors import ClusterError, DatasetError, HsearchError
 from hsearch.folds import NUM_FOLDS
 from hsearch.results import FoldResult
 from hsearch.search.diagnosis import diagnose
 from hsearch.search.record import StudyRecord, TrialRecord
 from hsearch.search.study import Study
 from hsearch.search.watch import Watch
-from hsearch.training.folder import fold_folder
+from hsearch.training.folder import fold_folder, trial_name
 
 
 class Desk:
@@ -36,7 +36,7 @@ class Desk:
         self,
         study: Study,
         trials: int,
-        folder: Path,
+        folder: Place,
         watch: Watch,
         wake: Callable[[], None],
         concurrency: Callable[[], int],
@@ -117,7 +117,7 @@ class Desk:
         """Removes what only running trainings could still have needed."""
         self._remove_networks(self.study.record(), spare_broken_off=False)
 
-    def path(self, number: int, fold: int) -> Path:
+    def path(self, number: int, fold: int) -> Place:
         """Returns the run folder of a fold."""
         return fold_folder(self.folder, number, fold)
 
@@ -137,10 +137,15 @@ class Desk:
                 in training.
         """
         kept = set(self.running) | ({record.best.number} if record.best else set())
-        for trial in record.trials:
-            broken_off = len(trial.folds) < NUM_FOLDS
-            if trial.number not in kept and not (spare_broken_off and broken_off):
-                shutil.rmtree(fold_folder(self.folder, trial.number, 0).parent, ignore_errors=True)
+        try:
+            there = set(children(self.folder))
+            for trial in record.trials:
+                broken_off = len(trial.folds) < NUM_FOLDS
+                spared = trial.number in kept or (spare_broken_off and broken_off)
+                if not spared and trial_name(trial.number) in there:
+                    remove(self.folder / trial_name(trial.number))
+        except DatasetError as error:  # what is left goes at the next end of a trial
+            self.watch.said(f"Networks that nobody needs are still kept: {error}")
 
     def _tell(self, trial: TrialRecord) -> None:
         self.watch.trial(trial)

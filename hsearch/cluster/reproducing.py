@@ -1,17 +1,17 @@
 """A reproduction on Ray: the runs' folds trained and their networks tested by a crew."""
 
 import json
-import shutil
 import threading
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hsearch.addresses import Place
 from hsearch.cluster.crew import ClusterOptions, Crew
 from hsearch.cluster.run import claim_folder
 from hsearch.cluster.session import ray_session
+from hsearch.data.places import absolute, remove
 from hsearch.errors import ClusterError
 from hsearch.results import FoldResult, Tested
 from hsearch.search.reproduced import (
@@ -53,9 +53,9 @@ class _Task:
     fold: int
 
 
-def forget_runs(folder: Path, spec: ReproductionSpec) -> None:
+def forget_runs(folder: Place, spec: ReproductionSpec) -> None:
     """Removes the networks of all runs; the caller holds the reproduction's lease."""
-    shutil.rmtree(runs_folder(folder, spec), ignore_errors=True)
+    remove(runs_folder(folder, spec))
 
 
 def is_over(record: ReproductionRecord, runs: int) -> bool:
@@ -84,9 +84,9 @@ def run_reproduction(
         halted: Ends the work when set, as when the lease was lost.
         stopping: Lets the work wind down when set: running epochs and tests come to their end.
     """
-    out = options.folder.resolve()
+    out = absolute(options.folder)
     folder = runs_folder(out, reproduction.spec)
-    with ray_session(options.address, folder) as session:
+    with ray_session(options.address) as session:
         crew = Crew(options, watch, out / study.name, session, halted, noun="run", must_share=True)
         claim_folder(out / study.name, study)
         with crew.working(train_fold):
@@ -100,7 +100,7 @@ class _Driver:
     """Hangs out jobs and records their outcomes; a run is tested once its folds are trained."""
 
     def __init__(
-        self, reproduction: Reproduction, count: int, crew: Crew, watch: RunWatch, folder: Path
+        self, reproduction: Reproduction, count: int, crew: Crew, watch: RunWatch, folder: Place
     ) -> None:
         self.reproduction, self.count = reproduction, count
         self.crew, self.watch, self.folder = crew, watch, folder

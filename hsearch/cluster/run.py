@@ -3,16 +3,16 @@
 import secrets
 import threading
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hsearch.addresses import Place
 from hsearch.cluster.crew import ClusterOptions, Crew
 from hsearch.cluster.crew import check_options as check_options
 from hsearch.cluster.desk import Desk
 from hsearch.cluster.preflight import concurrent_trials
 from hsearch.cluster.session import ray_session
+from hsearch.data.places import absolute, read_or_write
 from hsearch.errors import ConfigError
-from hsearch.files import write_whole
 from hsearch.search.record import StudyRecord
 from hsearch.search.stored import StoredStudy
 from hsearch.search.study import Study
@@ -21,7 +21,7 @@ from hsearch.tracking.tracker import Tracker
 from hsearch.training.loop import train_fold
 
 if TYPE_CHECKING:
-    from hsearch.cluster.worker import Train
+    from hsearch.training.kept import Train
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,9 +55,9 @@ def run_search(
         stopping: Lets the search wind down when set: no new trial, running epochs to their end.
         train: Trains one fold, in a worker; benchmarks put something else there.
     """
-    folder = options.folder.resolve() / study.name
+    folder = absolute(options.folder) / study.name
     wake = tracker.wake if tracker else lambda: None
-    with ray_session(options.address, folder) as session:
+    with ray_session(options.address) as session:
         crew = Crew(options, watch, folder, session, halted)
         desk = Desk(study, options.trials, folder, watch, wake, lambda: _concurrency(crew, desk))
         claim_folder(folder, study)
@@ -76,17 +76,13 @@ def _concurrency(crew: Crew, desk: Desk) -> int:
     return concurrent_trials(crew.size, desk.folds_ahead)
 
 
-def claim_folder(folder: Path, study: StoredStudy) -> None:
+def claim_folder(folder: Place, study: StoredStudy) -> None:
     """Makes the folder of a study; one of another study of the same name is refused."""
     identity = study.attribute("id")
     if identity is None:
         identity = secrets.token_hex(8)
         study.set_attribute("id", identity)
-    mark = folder / ".study"
-    folder.mkdir(parents=True, exist_ok=True)
-    if not mark.exists():
-        write_whole(mark, str(identity).encode())
-    elif mark.read_text(encoding="utf-8") != identity:
+    if read_or_write(folder, ".study", str(identity).encode()).decode() != identity:
         raise ConfigError(
             f"{folder} holds the networks of another study of this name, from another storage; "
             "give another folder with `--out` or another name with `--study`, or remove it."

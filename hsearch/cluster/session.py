@@ -7,7 +7,6 @@ import shutil
 import signal
 import socket
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from hsearch.cluster.preflight import Node, this_machine
 from hsearch.errors import ClusterError, ConfigError
+from hsearch.scratch import make_scratch
 
 PLACING_SECONDS = 60
 """How long a worker group may wait for its place in the cluster."""
@@ -53,7 +53,7 @@ class Session:
     """A connection to Ray.
 
     Attributes:
-        scratch: Folder for files that nobody needs after the session; seen by all nodes.
+        scratch: Folder of this machine for files that nobody needs after the session.
     """
 
     scratch: Path
@@ -90,23 +90,17 @@ class Session:
 
 
 @contextmanager
-def ray_session(address: str | None, folder: Path) -> Iterator[Session]:
+def ray_session(address: str | None) -> Iterator[Session]:
     """Connects to Ray, and leaves it with nothing behind; after an error, see `end_process`.
 
     Args:
         address: Of a running cluster, `auto` for the one that this machine belongs to; None starts
             one on this machine for the time of the session.
-        folder: Seen by all nodes of a running cluster; gets a hidden folder for scratch files. No
-            other session may use it.
     """
     settings = _SETTINGS | (_LOCAL_SETTINGS if address is None else {})
     for name, value in settings.items():
         os.environ.setdefault(name, value)
-    _remove_leftovers(Path(tempfile.gettempdir()), folder)
-    if address is None:
-        scratch = Path(tempfile.mkdtemp(prefix=f"{_prefix()}{os.getpid()}-"))
-    else:
-        scratch = folder / f".ray-{secrets.token_hex(4)}"
+    scratch = make_scratch("ray")
     import ray
 
     connected = False
@@ -114,7 +108,6 @@ def ray_session(address: str | None, folder: Path) -> Iterator[Session]:
         with _own_signals():
             _connect(address, scratch)
         connected = True
-        scratch.mkdir(parents=True, exist_ok=True)
         yield Session(scratch)
     except BaseException as error:
         if connected or not isinstance(error, Exception):
@@ -204,19 +197,3 @@ def check_answer(address: str) -> None:
     host, colon, port = address.rpartition(":")
     if colon and port.isdigit():
         socket.create_connection((host, int(port)), timeout=10).close()
-
-
-def _prefix() -> str:
-    """Of scratch folders, with the process namespace in which their numbers count."""
-    return f"hsearch-ray-{os.stat('/proc/self/ns/pid').st_ino % 10_000}-"
-
-
-def _remove_leftovers(shared: Path, own: Path) -> None:
-    """Removes what sessions of killed processes have left."""
-    left = list(own.glob(".ray-*"))
-    for path in shared.glob(f"{_prefix()}*"):
-        pid = path.name.removeprefix(_prefix()).split("-")[0]
-        if pid.isdigit() and not Path("/proc", pid).exists():
-            left.append(path)
-    for path in left:
-        shutil.rmtree(path, ignore_errors=True)

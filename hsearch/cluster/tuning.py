@@ -15,7 +15,7 @@ from ray.actor import ActorHandle
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
-from hsearch.cluster.board import LIGHT
+from hsearch.cluster.board import light
 from hsearch.cluster.crew import Crew
 from hsearch.cluster.desk import Desk
 from hsearch.errors import ClusterError
@@ -154,7 +154,7 @@ def run_tune(desk: Desk, crew: Crew, stopping: threading.Event) -> None:
         return crew.is_halted() or desk.trouble is not None
 
     tuner = tune.Tuner(
-        tune.with_resources(follow_trial, LIGHT),
+        tune.with_resources(follow_trial, light()),
         tune_config=tune.TuneConfig(
             search_alg=StudySearcher(desk, crew.name),
             scheduler=FoldScheduler(desk, crew.board),

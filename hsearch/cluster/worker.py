@@ -6,7 +6,7 @@ import os
 import socket
 import tempfile
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,25 +17,25 @@ import torch
 from ray.actor import ActorHandle
 
 import hsearch.distributed as distributed
+from hsearch.addresses import Address, read_place
 from hsearch.cluster.board import LEAVE
 from hsearch.errors import ConfigError, DatasetError, DivergedError, HsearchError
 from hsearch.folds import folds_of_run
 from hsearch.report.model_pictures import write_model_pictures
-from hsearch.results import EpochRecord, FoldResult
+from hsearch.results import EpochRecord
 from hsearch.search.reproduced import PICTURES
 from hsearch.spec import FoldJob
 from hsearch.training.folder import RunFolder
+from hsearch.training.kept import Train, local_folds, train_kept
 from hsearch.training.loop import PausedError, Report
 from hsearch.training.testing import floor_metrics, score_run
-
-Train = Callable[[FoldJob, Report, RunFolder], FoldResult]
-"""What trains a fold: `train_fold`, or what a benchmark puts in its place."""
 
 PATIENCE_SECONDS = 20.0
 """How long a group waits for a job before its ranks meet again, far below any rank's timeout."""
 
-CLAIM_SECONDS = 60.0
-"""How long the worker of a killed driver may need to let go of a run folder."""
+CLAIM_SECONDS = 180.0
+"""How long a run folder may stay locked for a worker that is gone: on NFS a cut-off machine's lock
+lives for 90 s."""
 
 
 def work(config: dict[str, Any]) -> None:
@@ -43,17 +43,17 @@ def work(config: dict[str, Any]) -> None:
 
     Args:
         config: `group` (its number), `board` (name of the actor), `threads` (of this rank),
-            `folder` (of the study, seen by all nodes; `must_share` if nothing can be done where
-            it is not), `data` (HSEARCH_DATA where the driver has
-            set it) and `train` (a `Train`, pickled, so that only workers import what it needs).
+            `folder` (of the study, at an address or seen by all nodes; `must_share` if nothing
+            can be done where it is not), `environment` (variables of the driver) and `train` (a
+            `Train`, pickled, so that only workers import what it needs).
     """
     torch.set_num_threads(config["threads"])
-    if config["data"]:
-        os.environ["HSEARCH_DATA"] = config["data"]
+    os.environ.update(config["environment"])
     group: int = config["group"]
     train: Train = cloudpickle.loads(config["train"])
     board = ray.get_actor(config["board"])
-    if not Path(config["folder"]).is_dir():
+    folder = read_place(config["folder"])
+    if isinstance(folder, Path) and not folder.is_dir():
         ray.get(board.warn.remote(_not_shared(config["folder"]), config["must_share"]))
     nodes = distributed.gather_objects(ray.get_runtime_context().get_node_id())
     first = distributed.rank() == 0
@@ -102,15 +102,18 @@ def _outcome(
 
 def _result(ticket: dict[str, Any], job: FoldJob, report: "_ToBoard", train: Train) -> str:
     """Does what a ticket asks for, and returns the result as JSON."""
-    path = Path(ticket["path"])
+    place = read_place(ticket["path"])
     if ticket["kind"] == "test":
-        tested = score_run(path, folds_of_run(job.fold))
-        if ticket["key"][0] == 0:  # one run of all is drawn
-            _draw(path / f"fold-{job.fold}", path / PICTURES, report)
+        with local_folds(place, folds_of_run(job.fold)) as path:
+            tested = score_run(path, folds_of_run(job.fold))
+            if ticket["key"][0] == 0:  # one run of all is drawn
+                _draw(path / f"fold-{job.fold}", path / PICTURES, report)
         return tested.model_dump_json()
     if ticket["kind"] == "floor":
         return json.dumps(floor_metrics(job))
-    with _claimed(job, path) as folder:
+    if isinstance(place, Address):
+        return train_kept(job, report, place, train).model_dump_json()
+    with _claimed(job, place) as folder:
         result = train(job, report, folder)
         if distributed.rank() == 0:
             folder.last.unlink(missing_ok=True)

@@ -9,7 +9,15 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
-from hsearch.addresses import STORE_SUFFIX, is_address
+from hsearch.addresses import (
+    STORE_SUFFIX,
+    Address,
+    address_in,
+    is_address,
+    read_folder,
+    shared_place,
+)
+from hsearch.data.objects import Objects
 from hsearch.data.progress import Progress, silent
 from hsearch.data.records import BadFilesError, Note, Problem, Record, Report
 from hsearch.data.remote import open_remote
@@ -54,32 +62,61 @@ def prepared_names() -> list[str]:
     )
 
 
+def shared_data() -> Address | None:
+    """Returns where machines share prepared data: the folder `data` of $HSEARCH_SHARED."""
+    shared = shared_place()
+    if isinstance(shared, Path):
+        shared = read_folder(shared.absolute().as_uri())
+    return shared / "data" if shared else None
+
+
+def shared_names() -> list[str]:
+    """Returns the names of all stores in `shared_data`, sorted."""
+    shared = shared_data()
+    found = Objects(shared).children() if shared else []
+    return [name.removesuffix(SUFFIX) for name in found if name.endswith(SUFFIX)]
+
+
+def is_name(data: str) -> bool:
+    """Returns whether data are named, rather than given by the path or address of a store."""
+    return not (is_address(data) or data.endswith(SUFFIX) or os.sep in data)
+
+
 def open_data(name_or_path: str) -> Store:
     """Opens a prepared data set by name, or a store by the path or address of its `.arrow` file.
 
     Of a store at an address (`s3:`, `gs:` or `file:`) a copy is made once per machine, while one
     at a path is read where it lies.
-    A data set that needs no files, such as `glyphs`, is prepared at its first use.
+    A data set that needs no files, such as `glyphs`, is prepared at its first use; one that is not
+    prepared on this machine is opened from `shared_data`, as a copy.
     """
     if is_address(name_or_path):
         return open_remote(name_or_path, data_folder() / "remote")
     given = Path(name_or_path).expanduser()
-    if name_or_path.endswith(SUFFIX) or os.sep in name_or_path:
+    if not is_name(name_or_path):
         _check_prepared(given)
         return Store.open(given)
     if not _NAME.fullmatch(name_or_path):
         _check_prepared(given)
     path = store_path(name_or_path)
-    if not path.exists() and name_or_path in available_sources():
-        source = load_source(name_or_path)
+    _make_embedded(name_or_path, path)
+    if path.exists():
+        return Store.open(path)
+    _check_prepared(given)
+    if name_or_path in shared_names():
+        address = address_in(str(shared_data()), name_or_path)
+        return open_remote(str(address), data_folder() / "remote")
+    raise DatasetError(_unknown(name_or_path))
+
+
+def _make_embedded(name: str, path: Path) -> None:
+    """Prepares a data set that needs no files, unless that is done."""
+    if not path.exists() and name in available_sources():
+        source = load_source(name)
         if not source.needs_path:
             with locked(_lock(path)):
                 if not path.exists():
                     _write(path, source, None, DEFAULT_SIZE)
-    if not path.exists():
-        _check_prepared(given)
-        raise DatasetError(_unknown(name_or_path))
-    return Store.open(path)
 
 
 def _check_prepared(path: Path) -> None:
@@ -99,7 +136,7 @@ def _unknown(name: str) -> str:
             f"The data '{name}' are not prepared; get them at {home} and run `hsearch data prepare "
             f"{name} --from FOLDER_OR_ARCHIVE`."
         )
-    names = sorted(_names())
+    names = sorted({*_names(), *shared_names()})
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.65)
     hint = f" Did you mean '{near[0]}'?" if near else ""
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""

@@ -2,22 +2,19 @@
 
 import hashlib
 import logging
+import math
 import os
-import re
 import shutil
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pyarrow as pa
 from pyarrow import fs
 
-from hsearch.addresses import CREDENTIALS, STORE_SUFFIX, Address, address_in, read_address
+from hsearch.addresses import STORE_SUFFIX, Address, address_in, read_address
+from hsearch.data.objects import connect, in_one_sentence
 from hsearch.data.progress import Count
 from hsearch.data.store import Store
 from hsearch.data.upload import upload
@@ -29,25 +26,7 @@ DISK_SHARE = 0.5
 
 _CHUNK = 16 * 1024**2
 _THREADS = 4
-_CONNECT_SECONDS = 5
-_SILENT_SECONDS = 10
-"""Without an answer, before the second of three attempts."""
 _LINE_SECONDS = 10
-_ESSENCE_LENGTH = 120
-_ESSENCES = (
-    ("NO_SUCH_BUCKET|Bucket .* not found", "there is no such bucket"),
-    (
-        "ACCESS_DENIED|INVALID_ACCESS_KEY|INVALID_CLIENT_TOKEN|SIGNATURE|EXPIRED|PERMISSION_DENIED"
-        "|UNAUTHENTICATED|access token|code: 40[13]",
-        "access is denied, which depends on {credentials}",
-    ),
-    (
-        "NETWORK_CONNECTION|UNAVAILABLE|CURL|curl",
-        "its server does not answer; check the network and the endpoint",
-    ),
-    ("code: 30[17]|PermanentRedirect", "the bucket lies in another region; add ?region=NAME"),
-)
-"""What the long texts of the file systems come down to."""
 
 logger = logging.getLogger(__name__)
 
@@ -64,14 +43,14 @@ def open_remote(uri: str, folder: Path) -> Store:
     """Opens this machine's copy of a store, which is made if there is none or another.
 
     Of several processes one makes it and the others wait. All copies together stay below a share
-    of the disk: the least recently used ones go.
+    of the disk, or below `copies_limit`: the least recently used ones go.
 
     Args:
         uri: Of the store.
         folder: Of the copies.
     """
     address = read_address(uri)
-    with _in_one_sentence(address, "read"):
+    with in_one_sentence(f"The store {address}", address, "read"):
         files = connect(address)
         found = _find(files, address)
         if found is None:
@@ -87,6 +66,20 @@ def open_remote(uri: str, folder: Path) -> Store:
             return Store.open(path)
 
 
+def copies_limit() -> int | None:
+    """Returns how many bytes all copies may take together: $HSEARCH_COPIES_GB, in 10^9 bytes."""
+    given = os.environ.get("HSEARCH_COPIES_GB")
+    if not given:
+        return None
+    try:
+        limit = float(given)
+    except ValueError:
+        limit = math.nan
+    if not 0 < limit < math.inf:
+        raise DatasetError(f"HSEARCH_COPIES_GB must be a number above 0, but is '{given}'.")
+    return int(limit * 10**9)
+
+
 def new_address(uri: str, name: str, *, force: bool = False) -> Address:
     """Returns where a store will be written, which must be reachable and, without force, free.
 
@@ -96,7 +89,7 @@ def new_address(uri: str, name: str, *, force: bool = False) -> Address:
         force: Whether a store may be replaced.
     """
     address = address_in(uri, name)
-    with _in_one_sentence(address, "written"):
+    with in_one_sentence(f"The store {address}", address, "written"):
         if _find(connect(address), address) and not force:
             raise DatasetError(f"There is a store {address} already; replace it with --force.")
     return address
@@ -110,7 +103,7 @@ def send(path: Path, address: Address, progress: Count | None = None) -> None:
         address: Where to; an old store is replaced.
         progress: Called with the megabytes done, and all.
     """
-    with _in_one_sentence(address, "written"):
+    with in_one_sentence(f"The store {address}", address, "written"):
         if address.scheme == "file":
             with replacing(Path(address.path)) as temporary:
                 upload(path, connect, address, str(temporary), progress)
@@ -119,29 +112,6 @@ def send(path: Path, address: Address, progress: Count | None = None) -> None:
         found = _find(connect(address), address)
     if found is None or found.size != path.stat().st_size:
         raise DatasetError(f"The store {address} is not what was written; write it again.")
-
-
-def connect(address: Address) -> fs.FileSystem:
-    """Returns the file system of an address; an absent server becomes an error in seconds."""
-    options = dict(address.options)
-    anonymous = options.pop("anonymous", "false") == "true"
-    if address.scheme == "file":
-        return fs.LocalFileSystem()
-    if address.scheme == "gs":
-        patience = timedelta(seconds=_SILENT_SECONDS)
-        return fs.GcsFileSystem(anonymous=anonymous, retry_time_limit=patience, **options)
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    if "endpoint_override" not in options and endpoint:
-        parts = urlsplit(endpoint if "//" in endpoint else f"https://{endpoint}")
-        options |= {"endpoint_override": parts.netloc, "scheme": parts.scheme}
-    if "endpoint_override" not in options and "region" not in options:
-        options["region"] = fs.resolve_s3_region(address.bucket)
-    return fs.S3FileSystem(
-        anonymous=anonymous,
-        connect_timeout=_CONNECT_SECONDS,
-        request_timeout=_SILENT_SECONDS,
-        **options,
-    )
 
 
 def _find(files: fs.FileSystem, address: Address) -> _Found | None:
@@ -160,9 +130,15 @@ def _find(files: fs.FileSystem, address: Address) -> _Found | None:
 
 def _fetch(files: fs.FileSystem, address: Address, found: _Found, path: Path) -> None:
     folder = path.parent
+    limit = copies_limit()
+    if limit is not None and found.size > limit:
+        raise DatasetError(
+            f"The store {address} takes {_megabytes(found.size)} MB, but HSEARCH_COPIES_GB allows "
+            f"copies of {_megabytes(limit)} MB together; set it higher."
+        )
     copies = sum(copy.stat().st_size for copy in folder.glob(f"*{STORE_SUFFIX}"))
-    allowed = int(DISK_SHARE * (shutil.disk_usage(folder).free + copies))
-    make_room(folder, f"*{STORE_SUFFIX}", allowed - found.size)
+    share = int(DISK_SHARE * (shutil.disk_usage(folder).free + copies))
+    make_room(folder, f"*{STORE_SUFFIX}", (share if limit is None else limit) - found.size)
     free = shutil.disk_usage(folder).free
     if free < found.size:
         raise DatasetError(
@@ -197,25 +173,6 @@ def _copy(source: pa.NativeFile, path: Path, size: int, address: Address) -> Non
                     logger.warning("fetching %s: %d of %d MB", address, *parts)
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
-
-
-@contextmanager
-def _in_one_sentence(address: Address, done: str) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, pa.ArrowException) as error:
-        raise DatasetError(
-            f"The store {address} cannot be {done}: {_essence(error, address)}."
-        ) from None
-
-
-def _essence(error: Exception, address: Address) -> str:
-    text = str(getattr(error, "strerror", None) or error)
-    for pattern, essence in _ESSENCES:
-        if re.search(pattern, text):
-            return essence.format(credentials=CREDENTIALS[address.scheme])
-    first = re.split(r"\. Detail|\n", text)[0].rstrip(". ")
-    return first if len(first) <= _ESSENCE_LENGTH else f"{first[:_ESSENCE_LENGTH]}..."
 
 
 def _megabytes(num_bytes: int) -> int:

@@ -1,10 +1,10 @@
 """What the record of a reproduction holds: frozen values that survive a round trip through JSON."""
 
-from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
 
+from hsearch.addresses import P
 from hsearch.folds import folds_of_run
 from hsearch.intervals import Mean, mean_of
 from hsearch.results import FoldResult, Metrics, Tested, TestedKind
@@ -54,8 +54,8 @@ class ReproductionSpec(Spec):
         return self.job.objective if self.job.objective in tested else "ap"
 
 
-def runs_folder(folder: Path, spec: ReproductionSpec) -> Path:
-    """Returns where a reproduction's runs lie, `run-000` and so on, in the folder of studies."""
+def runs_folder(folder: P, spec: ReproductionSpec) -> P:
+    """Returns where a reproduction's runs lie, `run-000` and so on, in the place of studies."""
     return folder / spec.study / f"reproduce-{spec.protocol}"
 
 

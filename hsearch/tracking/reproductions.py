@@ -5,6 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
+from hsearch.addresses import Place
+from hsearch.data.places import children, local_copy
 from hsearch.errors import HsearchError
 from hsearch.results import TestedKind
 from hsearch.search.record import StudyRecord
@@ -26,6 +28,8 @@ from hsearch.tracking.projection import (
     study_view,
 )
 from hsearch.tracking.writer import Writer, open_client
+from hsearch.training.folder import RunFolder
+from hsearch.training.kept import has_network, local_runs
 
 _KINDS: tuple[TestedKind, ...] = ("separated", "concatenated")
 _STATUS = {"complete": "FINISHED", "failed": "FAILED", "running": "RUNNING"}
@@ -67,7 +71,7 @@ class ReproductionTracker:
         study: Study,
         reproduction: Reproduction,
         uri: str | None,
-        runs: Path,
+        runs: Place,
         *,
         models: bool = True,
     ) -> None:
@@ -108,14 +112,26 @@ class ReproductionTracker:
 
     def _write_files(self, writer: Writer, record: ReproductionRecord, run: RunRecord) -> None:
         folder, key = self._runs / run_name(run.number), run_key(record, run.number)
-        pictures = sorted((folder / PICTURES).glob("*.png"))
-        if pictures:
-            writer.write_files(key, PICTURES, pictures)
+        if any(name.endswith(".png") for name in children(folder / PICTURES)):
+            writer.write_files(key, PICTURES, _pictures(folder / PICTURES))
         for fold in record.spec.folds if self._models else ():
-            files = [folder / f"fold-{fold}" / name for name in ("best.safetensors", "job.json")]
-            if not all(file.is_file() for file in files):
-                raise HsearchError(f"the networks of run {run.number} are no longer in {folder}")
-            writer.write_files(key, f"model/fold-{fold}", files)
+            writer.write_files(
+                key, f"model/fold-{fold}", _network(folder / f"fold-{fold}", run.number)
+            )
+
+
+def _pictures(place: Place) -> Iterator[Path]:
+    """Yields files, of which those elsewhere are fetched only if they are asked for."""
+    with local_copy(place, "*.png") as folder:
+        yield from sorted(folder.glob("*.png"))
+
+
+def _network(place: Place, run: int) -> Iterator[Path]:
+    """Yields the files that a network can be used again with; as `_pictures` else."""
+    if not has_network(place):
+        raise HsearchError(f"the networks of run {run} are no longer in {place}")
+    with local_runs([place]) as (folder,):
+        yield from (RunFolder(folder).best, RunFolder(folder).job)
 
 
 def run_key(record: ReproductionRecord, number: int) -> str:

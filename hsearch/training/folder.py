@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+from hsearch.addresses import P
 from hsearch.errors import ConfigError, DatasetError, HsearchError
 from hsearch.files import write_whole
 from hsearch.results import FoldResult
@@ -68,17 +69,7 @@ class RunFolder:
         if not self.job.exists():
             write_json(self.job, job)
             return
-        different = read_job(self.path).differences(job).keys()
-        if different == {"data_digest"}:
-            raise ConfigError(
-                f"The data set '{job.data}' has changed since the run in {self.path} began; give "
-                "another folder with `--out` to train on the new data."
-            )
-        if different:
-            raise ConfigError(
-                f"{self.path} holds a run with other settings ({', '.join(sorted(different))}); "
-                "repeat those to resume it, or give another folder with `--out`."
-            )
+        check_same_job(read_job(self.path), job, str(self.path))
 
     def _refuse_foreign_files(self) -> None:
         if self.path.is_dir() and not self.job.exists():
@@ -116,9 +107,29 @@ def _lock(file: IO[str], patience: float) -> bool:
             return True
 
 
-def fold_folder(study: Path, trial: int, fold: int) -> Path:
-    """Returns where a search trains one fold of a trial, in the study's folder."""
-    return study / f"trial-{trial:04d}" / f"fold-{fold}"
+def check_same_job(held: FoldJob, job: FoldJob, place: str) -> None:
+    """Raises if a place holds a run of another job."""
+    different = held.differences(job).keys()
+    if different == {"data_digest"}:
+        raise ConfigError(
+            f"The data set '{job.data}' has changed since the run in {place} began; give another "
+            "folder with `--out` to train on the new data."
+        )
+    if different:
+        raise ConfigError(
+            f"{place} holds a run with other settings ({', '.join(sorted(different))}); repeat "
+            "those to resume it, or give another folder with `--out`."
+        )
+
+
+def trial_name(trial: int) -> str:
+    """Returns how the folder of a trial is called in the study's."""
+    return f"trial-{trial:04d}"
+
+
+def fold_folder(study: P, trial: int, fold: int) -> P:
+    """Returns where a search trains one fold of a trial, in the study's place."""
+    return study / trial_name(trial) / f"fold-{fold}"
 
 
 def read_job(path: Path) -> FoldJob:

@@ -13,6 +13,7 @@ from hsearch.errors import DivergedError
 from hsearch.results import EpochRecord, FoldResult, Metrics, score_of, versions_of
 from hsearch.seeds import seed_for
 from hsearch.spec import FoldJob
+from hsearch.training.best import best_record, candidates
 from hsearch.training.checkpoint import load_checkpoint, read_notes, save_checkpoint
 from hsearch.training.folder import RunFolder, write_json
 from hsearch.training.optimizer import (
@@ -193,7 +194,7 @@ class _Run:
         schedule = self.job.training.schedule
         if len(self.history) > schedule.epochs:
             return "epochs"
-        scored = [record.epoch for record in self._candidates()]
+        scored = [record.epoch for record in candidates(self.job, self.history)]
         if schedule.patience is not None and scored:
             since_best = scored[::-1].index(self._best().epoch)
             if since_best >= schedule.patience:
@@ -205,7 +206,7 @@ class _Run:
         return FoldResult.from_dict(
             {
                 "job": self.job.to_dict(),
-                "score": self._score_of(best) if best.validation else None,
+                "score": score_of(best.validation, self.job.objective) if best.validation else None,
                 "best_epoch": best.epoch,
                 "validation": best.validation or {},
                 "untrained": untrained or {},
@@ -218,16 +219,8 @@ class _Run:
         )
 
     def _best(self) -> EpochRecord:
-        """The first of the best epochs of the last stage; without validation, the last epoch."""
-        return max(self._candidates(), key=self._score_of, default=self.history[-1])
-
-    def _candidates(self) -> list[EpochRecord]:
-        """The validated epochs of the last stage: those before it train something else."""
-        last = self.job.stages()[-1].epochs
-        return [record for record in self.history if record.epoch in last and record.validation]
-
-    def _score_of(self, record: EpochRecord) -> float:
-        return score_of(record.validation or {}, self.job.objective)
+        """The best epoch; without validation, the last one."""
+        return best_record(self.job, self.history) or self.history[-1]
 
     def _to_device(self, tensor: Tensor) -> Tensor:
         if self.device.type == "cuda":

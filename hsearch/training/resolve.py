@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from hsearch.addresses import is_address, read_address
-from hsearch.data.library import open_data
+from hsearch.data.library import is_name, open_data
 from hsearch.data.splits import split_store
 from hsearch.data.store import Store
 from hsearch.errors import ConfigError, did_you_mean
@@ -91,7 +91,7 @@ def resolve_job(
     dim = training.model.embedding_dim
     check_ranges(method, checked, store.hierarchy.num_levels, dim)
     # A path must still be right from another folder; of an address each machine makes its own copy.
-    if data != store.name and not is_address(data):
+    if not (is_name(data) or is_address(data)):
         data = str(store.path.resolve())
     return FoldJob(
         data=data,

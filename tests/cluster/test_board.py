@@ -11,7 +11,7 @@ def here(tmp_path_factory):
     """A Ray session; gives the id of its only node."""
     import ray
 
-    with ray_session(None, tmp_path_factory.mktemp("board")):
+    with ray_session(None):
         yield ray.get_runtime_context().get_node_id()
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from hsearch.addresses import read_address
-from hsearch.data import remote
+from hsearch.data import objects, remote
 from hsearch.data.library import data_folder, open_data
 from hsearch.data.remote import new_address, send
 from hsearch.data.store import Store
@@ -237,6 +237,20 @@ def test_copies_stay_below_the_share_of_the_disk(place, store, monkeypatch):
     assert [path.name[0] for path in copies()] == ["a", "c"]
 
 
+def test_copies_stay_below_the_limit_that_a_user_sets(place, store, monkeypatch):
+    uris = [place.send(store.path, f"{name}.arrow") for name in "ab"]
+    size = store.path.stat().st_size
+    monkeypatch.setenv("HSEARCH_COPIES_GB", str(1.5 * size / 10**9))
+    for uri in uris:
+        open_data(uri)
+        time.sleep(0.02)
+    assert [path.name[0] for path in copies()] == ["b"]
+    for limit, message in (("1e-9", "takes 1 MB, but HSEARCH_COPIES_GB"), ("x", "above 0, but is")):
+        monkeypatch.setenv("HSEARCH_COPIES_GB", limit)
+        with pytest.raises(DatasetError, match=message):
+            open_data(uris[0])
+
+
 def test_a_store_that_does_not_fit_the_disk_is_named(place, store, monkeypatch):
     uri = place.send(store.path)
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=100))
@@ -351,7 +365,7 @@ def test_denied_access_names_the_credentials_but_does_not_show_them(s3, store, m
 
 @pytest.mark.parametrize(("scheme", "silent"), [("s3", False), ("s3", True), ("gs", False)])
 def test_an_absent_server_is_named_soon(monkeypatch, scheme, silent):
-    monkeypatch.setattr(remote, "_SILENT_SECONDS", 1)
+    monkeypatch.setattr(objects, "_SILENT_SECONDS", 1)
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         if silent:
