@@ -170,6 +170,10 @@ class _Keeping(Report):
         self._run.keep(record.epoch)
         self._report.epoch(record)
 
+    def must_pause(self) -> bool:
+        """Passes it on."""
+        return self._report.must_pause()
+
 
 def has_network(place: Place) -> bool:
     """Returns whether a run has the network of a best epoch."""
