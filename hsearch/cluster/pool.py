@@ -90,7 +90,7 @@ class Pool:
         while not self._ended.empty():
             number, trouble = self._ended.get()
             del self._threads[number]
-            if trouble is not None:
+            if trouble is not None and len(self._threads) < self.wanted:  # else it is not missed
                 self._failed_starts += 1
                 self._not_before = time.monotonic() + RETRY_SECONDS
                 self._say(f"Worker group {number} ended: {trouble}")

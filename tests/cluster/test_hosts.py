@@ -1,0 +1,172 @@
+"""From `ray up` to `ray down` on hosts of their own: DDP across hosts, one of which is cut off."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from hsearch.data.store import Store
+from tests.cluster.hosts import Host, Hosts, running_hosts
+from tests.cluster.searches import scores, wait_until
+from tests.conftest import TINY
+
+PROJECT = Path(__file__).parents[2]
+WORKERS = ("one", "two", "three", "four")
+S3_PORT = 9000
+
+# Of every ssh session, and so of all that `ray up` starts. A host has one CPU, which makes the two
+# ranks of a fold live on two hosts; Ray finds in seconds what it would find in a minute.
+ENVIRONMENT = {
+    "AWS_ACCESS_KEY_ID": "test",
+    "AWS_SECRET_ACCESS_KEY": "test",
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "OMP_WAIT_POLICY": "PASSIVE",
+    "PYTHONPATH": str(PROJECT),
+    "RAY_OVERRIDE_RESOURCES": '{"CPU":1}',
+    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "30",
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "20",
+    "RAY_health_check_failure_threshold": "3",
+    "RAY_health_check_initial_delay_ms": "2000",
+    "RAY_health_check_period_ms": "1000",
+    "RAY_health_check_timeout_ms": "3000",
+}
+
+
+class Desk:
+    """The machine of the user, on which all commands are given."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.home = host.files / "root"
+        self.output = self.home / "printed"
+
+    def start(self, *arguments: str) -> "subprocess.Popen[bytes]":
+        """Starts a command in its home folder; what it prints goes to `output`."""
+        path = f"PATH={Path(sys.executable).parent}:/usr/sbin:/usr/bin:/sbin:/bin"
+        own = ["env", "-i", "--chdir=/root", "HOME=/root", "USER=root", "LANG=C.UTF-8", path]
+        token = ["RAY_AUTH_MODE=token", "RAY_AUTH_TOKEN_PATH=/root/.hsearch/ray_token"]
+        rest = [f"PYTHONPATH={PROJECT}", "RAY_USAGE_STATS_ENABLED=0", "RAY_COLOR_MODE=off"]
+        with self.output.open("wb") as file:
+            command = [*own, *token, *rest, *arguments]
+            return self.host.start(
+                command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT
+            )
+
+    def run(self, *arguments: str, seconds: float = 300) -> str:
+        """Runs a command to its end and returns what it printed."""
+        code = self.start(*arguments).wait(seconds)
+        assert code == 0, self.printed()
+        return self.printed()
+
+    def on_head(self, command: str) -> str:
+        """Runs a command on the head node."""
+        return self.run("ray", "exec", "cluster.yaml", command)
+
+    def printed(self) -> str:
+        return self.output.read_text(errors="replace")
+
+    def wait_for(self, text: str, process: "subprocess.Popen[bytes]", times: int = 1) -> None:
+        wait_until(lambda: self.printed().count(text) >= times or process.poll() is not None, text)
+        assert self.printed().count(text) >= times, self.printed()
+
+
+@contextmanager
+def running_store(host: Host, data: Store) -> Iterator[str]:
+    """An S3 server on a host of its own, with the data in it; yields what the cluster shares."""
+    command = [sys.executable, "-m", "moto.server", "-H", host.address, "-p", str(S3_PORT)]
+    server = host.start(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    put = (
+        "import sys, urllib.request as u\n"
+        "for path, body in (('bucket', None), ('bucket/hsearch/data/toy.arrow', sys.stdin.buffer"
+        ".read())):\n"
+        f"    url = 'http://{host.address}:{S3_PORT}/' + path\n"
+        "    kind = {'Content-Type': 'application/octet-stream'}\n"
+        "    u.urlopen(u.Request(url, body, kind, method='PUT'), timeout=30)\n"
+    )
+    probe = ["bash", "-c", f": < /dev/tcp/{host.address}/{S3_PORT}"]
+    try:
+        wait_until(lambda: not host.start(probe, stderr=subprocess.DEVNULL).wait(), "S3", 60)
+        with data.path.open("rb") as file:
+            assert host.start([sys.executable, "-c", put], stdin=file).wait(60) == 0
+        yield "s3://bucket/hsearch"
+    finally:
+        server.kill()
+        server.wait()
+
+
+@pytest.fixture
+def hosts() -> Iterator[Hosts]:
+    names = ("desk", "head", "store", *WORKERS)
+    endpoint = {"AWS_ENDPOINT_URL": f"http://10.213.77.3:{S3_PORT}"}
+    with running_hosts(names, {**ENVIRONMENT, **endpoint}) as made:
+        yield made
+
+
+def tune_command() -> str:
+    settings = {**TINY, "schedule.epochs": 6, "schedule.iterations_per_epoch": 25}
+    sets = " ".join(f"--set {key}={value}" for key, value in settings.items())
+    return (
+        f"hsearch tune --method proxy_nca --data toy --study toy {sets} --trials 3 --no-race "
+        "--workers-per-fold 2 --address auto 2>&1 | cat"
+    )
+
+
+@pytest.mark.timeout(900)
+def test_a_cluster_from_ray_up_to_ray_down(hosts, toy_store):
+    desk = Desk(hosts["desk"])
+    with running_store(hosts["store"], toy_store) as shared:
+        workers = ",".join(hosts[name].address for name in WORKERS)
+        desk.run(
+            *("hsearch", "cluster", "init", "--provider=local", f"--shared={shared}"),
+            *(f"--head-host={hosts['head'].address}", f"--worker-hosts={workers}"),
+            *("--ssh-user=root", "--ssh-key=/root/.ssh/id_ed25519", "--worker-gpus=0"),
+            f"--installed={sys.prefix}",
+        )
+        desk.run("ray", "up", "-y", "cluster.yaml")
+        search = desk.start("ray", "exec", "cluster.yaml", tune_command())
+        desk.wait_for("2 worker groups at work, room for 2", search)
+        desk.wait_for("trial 0  fold 0", search)
+        hosts.set_link("four", "down")
+        desk.wait_for("A worker was lost while training", search)
+        desk.wait_for("1 worker group at work, room for 1", search)
+        finished = desk.printed().count("  fold ")
+        wait_until(lambda: desk.printed().count("  fold ") > finished + 1, "the others go on")
+        hosts.set_link("four", "up")
+        desk.wait_for("2 worker groups at work, room for 2", search, times=2)
+        assert search.wait(400) == 0, desk.printed()
+
+        record = json.loads(_json_in(desk.on_head("hsearch studies toy --json")))
+        assert [trial["state"] for trial in record["trials"]] == ["complete"] * 3
+        for trial in record["trials"]:
+            assert len(scores(trial)) == 4
+            for fold in trial["folds"].values():
+                assert [epoch["epoch"] for epoch in fold["history"]] == list(range(7))
+                assert fold["ranks"] == 2
+        runs = json.loads(_json_in(desk.on_head(_runs_command())))
+        names = sorted(run["info"]["run_name"] for run in runs["runs"])
+        assert len(names) == 4
+        assert all(run["info"]["status"] == "FINISHED" for run in runs["runs"])
+
+        desk.run("ray", "down", "-y", "cluster.yaml")
+        left = [hosts[name] for name in ("head", *WORKERS)]
+        with suppress(AssertionError):
+            wait_until(lambda: not any(host.processes() for host in left), seconds=120)
+        assert [host.processes() for host in left] == [[] for _ in left]
+
+
+def _runs_command() -> str:
+    """Asks MLflow's server on the head for all runs, for nobody else can reach it."""
+    return (
+        "curl -sS -H 'Content-Type: application/json' "
+        "http://127.0.0.1:5000/api/2.0/mlflow/runs/search "
+        '-d \'{"experiment_ids": ["1"]}\''
+    )
+
+
+def _json_in(printed: str) -> str:
+    """The JSON among what `ray exec` prints around it."""
+    return printed[printed.index("{") : printed.rindex("}") + 1]
