@@ -3,7 +3,8 @@
 A job is held by one group at a time. A group that starts anew gives back the job that it held; so
 does one that is gone for good. A job whose worker process died again and again is given up; one
 that was lost together with its machine is not counted against it. A group that is asked to leave
-gives its job back after the epoch that it is in.
+gives its job back after the epoch that it is in. What a machine could not do, such as read its
+disk, is tried on another one.
 """
 
 import asyncio
@@ -157,9 +158,14 @@ class Board:
         self._groups[group].ticket = None
         if "paused" in outcome:
             self._hang_out_again(ticket, "paused")
-            await self._wake()
+        elif "broken" in outcome and self._may_elsewhere(group, ticket):
+            ticket.crashes += 1
+            self._groups[group].leaving = True
+            self._tell({"event": "warning", "sentence": outcome["broken"]})
+            self._hang_out_again(ticket, "retry")
         else:
             ticket.outcome.set_result(outcome)
+        await self._wake()
 
     async def events(self, patience: float) -> list[Event]:
         """Returns what has happened since the last call, or nothing after `patience` seconds."""
@@ -208,6 +214,12 @@ class Board:
             )
         else:
             self._hang_out_again(ticket, "retry")
+
+    def _may_elsewhere(self, group: int, ticket: Ticket) -> bool:
+        """Whether what a machine could not do is worth a try on another one."""
+        nodes = self._groups[group].nodes
+        others = any(not other.nodes <= nodes for other in self._groups.values())
+        return others and ticket.crashes + 1 < MAX_CRASHES
 
     def _hang_out_again(self, ticket: Ticket, why: str) -> None:
         if not ticket.withdrawn:

@@ -22,6 +22,7 @@ from hsearch.cluster.preflight import (
     this_machine,
 )
 from hsearch.cluster.session import Session
+from hsearch.cluster.version import code_version
 from hsearch.data.places import check_writable
 from hsearch.errors import ClusterError, HsearchError
 from hsearch.results import EpochRecord
@@ -173,6 +174,7 @@ class Crew:
             "must_share": self.must_share,
             "environment": {name: os.environ[name] for name in _PASSED_ON if name in os.environ},
             "train": cloudpickle.dumps(train),
+            "version": code_version(),
         }
         scratch, said = self.session.scratch, self.watch.said
         self._pool = Pool(self.board, self.name, self.plan, self._room, config, scratch, said)

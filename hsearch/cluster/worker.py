@@ -19,6 +19,7 @@ from ray.actor import ActorHandle
 import hsearch.distributed as distributed
 from hsearch.addresses import Address, read_place
 from hsearch.cluster.board import LEAVE
+from hsearch.cluster.version import code_version
 from hsearch.errors import ConfigError, DatasetError, DivergedError, HsearchError
 from hsearch.folds import folds_of_run
 from hsearch.report.model_pictures import write_model_pictures
@@ -44,17 +45,16 @@ def work(config: dict[str, Any]) -> None:
     Args:
         config: `group` (its number), `board` (name of the actor), `threads` (of this rank),
             `folder` (of the study, at an address or seen by all nodes; `must_share` if nothing
-            can be done where it is not), `environment` (variables of the driver) and `train` (a
-            `Train`, pickled, so that only workers import what it needs).
+            can be done where it is not), `environment` (variables of the driver), `version` (of
+            its hsearch) and `train` (a `Train`, pickled, so that only workers import what it
+            needs).
     """
     torch.set_num_threads(config["threads"])
     os.environ.update(config["environment"])
     group: int = config["group"]
     train: Train = cloudpickle.loads(config["train"])
     board = ray.get_actor(config["board"])
-    folder = read_place(config["folder"])
-    if isinstance(folder, Path) and not folder.is_dir():
-        ray.get(board.warn.remote(_not_shared(config["folder"]), config["must_share"]))
+    _compare_machines(config, board)
     nodes = distributed.gather_objects(ray.get_runtime_context().get_node_id())
     first = distributed.rank() == 0
     if first:
@@ -68,6 +68,21 @@ def work(config: dict[str, Any]) -> None:
             outcome = _outcome(ticket, board, group, train)
             if first:
                 ray.get(board.finish.remote(group, ticket["key"], outcome))
+
+
+def _compare_machines(config: dict[str, Any], board: ActorHandle) -> None:
+    """Tells the board if this machine has another hsearch than the driver, or not its folder."""
+    here, there = code_version(), config["version"]
+    if here != there:
+        sentence = (
+            f"All machines must have the same hsearch, but {socket.gethostname()} has {here} and "
+            f"the driver {there}; install the same there, as `ray up` does, and run the same "
+            "command again."
+        )
+        ray.get(board.warn.remote(sentence, True))
+    folder = read_place(config["folder"])
+    if isinstance(folder, Path) and not folder.is_dir():
+        ray.get(board.warn.remote(_not_shared(config["folder"]), config["must_share"]))
 
 
 def _outcome(

@@ -194,3 +194,18 @@ def test_who_is_taken_for_dead_pauses_and_goes_home(board, here):
     board.now("leave", 0)
     assert board.now("must_pause", 0)
     assert board.now("take", 0, 5.0) == LEAVE
+
+
+def test_what_a_machine_could_not_do_is_tried_on_another_one(board, here):
+    board.now("enter", 0, ["a bad machine"])
+    board.now("enter", 1, [here])
+    outcome = hang_out(board, (0, 0))
+    board.now("take", 0, 5.0)
+    board.now("finish", 0, (0, 0), {"broken": "bad: no space left"})
+    assert board.now("take", 0, 5.0) == LEAVE
+    assert tuple(board.now("take", 1, 5.0)["key"]) == (0, 0)
+    told = board.now("events", 0.0)
+    assert {"event": "warning", "sentence": "bad: no space left"} in told
+    board.now("leave", 0)
+    board.now("finish", 1, (0, 0), {"broken": "here as well"})
+    assert answer(outcome) == {"broken": "here as well"}
