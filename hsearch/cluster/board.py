@@ -162,7 +162,7 @@ class Board:
             ticket.crashes += 1
             self._groups[group].leaving = True
             self._tell({"event": "warning", "sentence": outcome["broken"]})
-            self._hang_out_again(ticket, "retry")
+            self._hang_out_again(ticket, "elsewhere")
         else:
             ticket.outcome.set_result(outcome)
         await self._wake()

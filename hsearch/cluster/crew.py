@@ -262,6 +262,8 @@ class Crew:
             case "paused":
                 number, fold = event["key"]
                 self.watch.said(f"Fold {fold} of {self.noun} {number} pauses after its epoch.")
+            case "elsewhere":
+                self.watch.said("That is tried on another machine.")
             case "warning":
                 self.watch.said(event["sentence"])
             case "trouble":

@@ -18,7 +18,7 @@ import ray.exceptions
 import ray.train
 from ray.actor import ActorHandle
 from ray.train import FailureConfig, RunConfig, ScalingConfig
-from ray.train.torch import TorchTrainer
+from ray.train.torch import TorchConfig, TorchTrainer
 
 from hsearch.cluster.preflight import Plan
 from hsearch.cluster.worker import work
@@ -140,6 +140,8 @@ class Pool:
         return _GroupTrainer(
             work,
             train_loop_config={**self._config, "group": number, "board": self._name},
+            # A single rank speaks to nobody: nccl would only take memory of its GPU.
+            torch_config=TorchConfig(backend="gloo" if plan.workers == 1 else None),
             scaling_config=ScalingConfig(
                 num_workers=plan.workers,
                 use_gpu=bool(plan.gpus),

@@ -1,6 +1,6 @@
 """A Ray cluster of several raylets on this machine, in a process ruled by lines on stdin.
 
-Prints its address. `add CPUS` starts a node and prints its id; `kill ID` kills the node's raylet
+Prints its address. `add CPUS GPUS` starts a node and prints its id; `kill ID` kills the node's raylet
 with -9; `drain ID` announces its end and prints whether Ray accepts that; the end of stdin ends
 everything.
 """
@@ -30,9 +30,9 @@ def main() -> None:
         sys.stdout.write(f"{cluster.address}\n")
         sys.stdout.flush()
         for line in sys.stdin:
-            word, argument = line.split()
+            word, argument, *more = line.split()
             if word == "add":
-                node = cluster.add_node(num_cpus=int(argument))
+                node = cluster.add_node(num_cpus=int(argument), num_gpus=int(more[0]))
                 nodes[node.node_id] = node
                 sys.stdout.write(f"{node.node_id}\n")
                 sys.stdout.flush()

@@ -160,11 +160,11 @@ def test_a_cluster_from_ray_up_to_ray_down(hosts, toy_store):
 
 def _runs_command() -> str:
     """Asks MLflow's server on the head for all runs, for nobody else can reach it."""
-    return (
-        "curl -sS -H 'Content-Type: application/json' "
-        "http://127.0.0.1:5000/api/2.0/mlflow/runs/search "
-        '-d \'{"experiment_ids": ["1"]}\''
+    ask = (
+        "import mlflow; c = mlflow.MlflowClient(); e = [x.experiment_id for x in "
+        "c.search_experiments()]; print([(r.info.run_name, r.info.status) for r in c.search_runs(e)])"
     )
+    return f"{sys.executable} -c '{ask}'"
 
 
 def _json_in(printed: str) -> str:

@@ -16,8 +16,8 @@ class Nodes:
         self.process = process
         self.address = self._answer()
 
-    def add(self, cpus: int) -> str:
-        self._say(f"add {cpus}")
+    def add(self, cpus: int, gpus: int = 0) -> str:
+        self._say(f"add {cpus} {gpus}")
         return self._answer()
 
     def kill(self, node: str) -> None:
@@ -65,13 +65,14 @@ import sys, ray
 from ray.util import placement_group_table
 ray.init(address=sys.argv[1], log_to_driver=False, logging_level="ERROR")
 held = [group["state"] for group in placement_group_table().values()]
-sys.stdout.write(f"{[s for s in held if s != 'REMOVED']} {ray.available_resources().get('CPU')}")
+free = [ray.available_resources().get(name, 0.0) for name in sys.argv[2:]]
+sys.stdout.write(f"{[s for s in held if s != 'REMOVED']} {free}")
 """
 
 
-def what_is_held(address: str) -> str:
-    """Placement groups that are not removed, and the CPUs that are free."""
-    command = [sys.executable, "-W", "ignore", "-c", HELD, address]
+def what_is_held(address: str, *resources: str) -> str:
+    """Placement groups that are not removed, and how much is free of some resources."""
+    command = [sys.executable, "-W", "ignore", "-c", HELD, address, *resources]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
@@ -102,13 +103,32 @@ def test_groups_come_and_go_with_the_nodes(tmp_path, toy_store, monkeypatch):
             assert search.printed().count("A worker was lost") == 1
             driver.wait(400)
         assert driver.returncode == 0, search.printed()
-        wait_until(lambda: what_is_held(nodes.address) == "[] 2.0", "the cluster is free again", 60)
+        free = "[] [2.0]"  # of the head and the third node
+        wait_until(lambda: what_is_held(nodes.address, "CPU") == free, "all is free again", 60)
         nodes.kill(third)
     trials = search.record()["trials"]
     assert [trial["number"] for trial in trials] == list(range(3))
     for trial in trials:
         assert trial["state"] in ("complete", "lost")
         assert (trial["state"] == "complete") == (len(scores(trial)) == 4)
+
+
+def test_small_networks_share_a_gpu_for_which_they_wait(tmp_path, toy_store, monkeypatch):
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setenv("HSEARCH_GPUS_PER_WORKER", "0.5")
+    with running_nodes(head_cpus=2) as nodes:
+        nodes.add(2)
+        options = ("--trials=1", f"--address={nodes.address}", "--tracking-uri=none", "--no-race")
+        search = Search(tmp_path, toy_store, *options, schedule__epochs=8)
+        with search.started("--groups=2") as driver:
+            search.wait_for("The cluster has no GPU yet; waiting for a machine", driver)
+            nodes.add(2, gpus=1)
+            search.wait_for("and 1 GPUs: room for 2 workers of 1 CPU and 0.5 GPU", driver)
+            search.wait_for("2 worker groups at work, room for 2", driver)
+            # All that is taken is the node with the GPU; the other two have 2 CPUs each.
+            assert what_is_held(nodes.address, "GPU", "CPU").endswith("[0.0, 4.0]")
+            driver.wait(240)
+        assert driver.returncode == 0, search.printed()
 
 
 def test_a_group_that_cannot_be_placed_is_reported(tmp_path, toy_store, monkeypatch):
