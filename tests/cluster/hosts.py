@@ -85,6 +85,7 @@ class Hosts:
     @contextmanager
     def running(self) -> Iterator["Hosts"]:
         """Starts all hosts; nothing of them is left afterwards."""
+        _remove_leftovers()
         with ExitStack() as stack:
             stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
             _run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.key))
@@ -172,6 +173,16 @@ def running_hosts(names: Sequence[str], environment: Mapping[str, str]) -> Itera
         pytest.fail("This test makes network namespaces, for which it must run as root.")
     with Hosts(names, environment).running() as hosts:
         yield hosts
+
+
+def _remove_leftovers() -> None:
+    """Removes what killed tests have left; their hosts have died with them."""
+    for path in [*Path("/run/netns").glob("hsearch-*"), *Path("/var/tmp").glob("hsearch-*")]:
+        if not Path("/proc", path.name.split("-")[1]).exists():
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                _run("ip", "netns", "del", path.name)
 
 
 def _child_of(process: "subprocess.Popen[bytes]") -> int:

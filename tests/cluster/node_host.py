@@ -1,8 +1,8 @@
 """A Ray cluster of several raylets on this machine, in a process ruled by lines on stdin.
 
-Prints its address. `add CPUS GPUS` starts a node and prints its id; `kill ID` kills the node's raylet
-with -9; `drain ID` announces its end and prints whether Ray accepts that; the end of stdin ends
-everything.
+Prints its address. `add CPUS GPUS` starts a node and prints its id; `kill ID` kills the node's
+raylet with -9; `drain ID` announces its end and prints whether Ray accepts that; the end of stdin
+ends everything.
 """
 
 import os
