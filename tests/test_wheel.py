@@ -36,7 +36,7 @@ def site(tmp_path_factory) -> Path:
 def test_every_file_is_shipped(site):
     shipped = {path.relative_to(site).as_posix() for path in site.rglob("*") if path.is_file()}
     source = site.parent / "source"
-    kinds = ("*.py", "*.yaml", "*.csv")
+    kinds = ("*.py", "*.yaml", "*.csv", "*.txt")
     files = [path for kind in kinds for path in (source / "hsearch").rglob(kind)]
     wanted = {path.relative_to(source).as_posix() for path in files}
     wanted |= {f"hsearch/search_spaces/{path.name}" for path in source.glob("search_spaces/*.yaml")}

@@ -149,3 +149,20 @@ def serve(folder: Path | None, postgres_port: int, mlflow_port: int, ray: str | 
 
 def _say(event: str) -> None:
     click.echo(f"{datetime.now().astimezone().isoformat(timespec='seconds')} {event}")
+
+
+@cluster.command()
+@click.option(
+    "--provider", required=True, type=click.Choice(("aws", "gcp")), help="Whose machine this is."
+)
+@click.option("--address", required=True, metavar="HOST:PORT", help="Of the Ray head.")
+@click.option("--metadata", metavar="URL", help="Of another metadata service than the provider's.")
+def notice(provider: str, address: str, metadata: str | None) -> None:
+    """Drain this machine when the cloud takes it back.
+
+    For spot workers of a cluster: asks for the cloud's notice every 5 seconds, tells Ray of it, and
+    ends when Ray has ended here.
+    """
+    from hsearch.cluster.notice import watch
+
+    watch(provider, address, metadata, _say)

@@ -3,6 +3,7 @@
 import os
 import secrets
 from collections.abc import Mapping
+from importlib import metadata
 from pathlib import Path
 
 import jinja2
@@ -13,6 +14,7 @@ from hsearch.cluster.questions import NOTHING
 from hsearch.errors import ConfigError
 from hsearch.files import write_whole
 from hsearch.tracking.server import PORT as MLFLOW_PORT
+from hsearch.tracking.server import SETTINGS, artifact_settings
 
 TOKEN = Path("~/.hsearch/ray_token")
 """Who has its content may use the cluster."""
@@ -49,6 +51,7 @@ def cluster_file(
         project=project,
         file=file,
         version=hsearch.__version__,
+        ray_version=metadata.version("ray"),
         postgres_port=POSTGRES_PORT,
         mlflow_port=MLFLOW_PORT,
     )
@@ -65,6 +68,8 @@ def _derived(provider: str, answers: Mapping[str, str]) -> dict[str, object]:
     return {
         "shared": shared,
         "data": _data_folder(shared),
+        "gs": shared.startswith("gs:"),
+        "mlflow_settings": {**SETTINGS, **artifact_settings(shared, Path("/"))},
         "groups": workers * int(answers["worker-gpus"]),
         "workers": workers,
         "worker_hosts": ", ".join(hosts),

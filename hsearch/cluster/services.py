@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -11,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from hsearch.cluster.head import SILENT_SECONDS, RayHead
 from hsearch.cluster.postgres import Postgres
-from hsearch.errors import ConfigError
 from hsearch.files import locked_at_once
 from hsearch.tracking.server import (
     HOST,
@@ -22,11 +21,7 @@ from hsearch.tracking.server import (
     start_server,
 )
 
-RAY_SECONDS = 20.0
-"""How long Ray may be silent before services that depend on it end."""
-
 _LOOK_SECONDS = 0.5
-_ASK_SECONDS = 2.0
 _STEADY_SECONDS = 60.0  # a service that ran so long is started again at once
 _LONGEST_PAUSE = 60.0
 _MARK = "HSEARCH_SERVICE"
@@ -175,7 +170,7 @@ def serve(folder: Path, ports: tuple[int, int], ray: str | None, say: Say) -> No
         ray: HOST:PORT of the Ray head without which the services end; None needs none.
         say: Tells every event.
     """
-    head = None if ray is None else RayHead(ray)
+    head = None if ray is None else RayHead(ray, "--with-ray")
     folder = folder.expanduser().absolute()
     folder.mkdir(parents=True, exist_ok=True)
     with locked_at_once(folder / "serve.lock") as locked:
@@ -194,7 +189,7 @@ def serve(folder: Path, ports: tuple[int, int], ray: str | None, say: Say) -> No
                 if first.answered or second.answered:
                     second.look()
                 time.sleep(_LOOK_SECONDS)
-            say(f"Ray at {ray} has not answered for {RAY_SECONDS:.0f} s")
+            say(f"Ray at {ray} has not answered for {SILENT_SECONDS:.0f} s")
 
 
 @contextmanager
@@ -207,29 +202,3 @@ def _kept(first: Kept, second: Kept) -> Iterator[tuple[Kept, Kept]]:
             second.end()
         finally:
             first.end()
-
-
-class RayHead:
-    """The head of a Ray cluster, asked now and then whether it is there.
-
-    Args:
-        address: HOST:PORT.
-    """
-
-    def __init__(self, address: str) -> None:
-        host, _, port = address.rpartition(":")
-        if not host or not port.isdecimal():
-            raise ConfigError(f"`--with-ray` must be HOST:PORT of a Ray head, but is '{address}'.")
-        self._place = (host, int(port))
-        self._answered = time.monotonic()
-        self._next = self._answered
-
-    def is_there(self) -> bool:
-        """Returns whether it has answered in the last seconds."""
-        now = time.monotonic()
-        if now >= self._next:
-            self._next = now + _ASK_SECONDS
-            with suppress(OSError):
-                socket.create_connection(self._place, timeout=_ASK_SECONDS).close()
-                self._answered = now
-        return now - self._answered < RAY_SECONDS

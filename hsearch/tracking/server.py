@@ -15,7 +15,7 @@ HOST = "127.0.0.1"
 PORT = 5000
 END_SECONDS = 10.0
 
-_SETTINGS = {
+SETTINGS = {
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # a process per core that nobody here needs
     "MLFLOW_DISABLE_TELEMETRY": "true",
 }
@@ -32,7 +32,7 @@ def start_server(
         log: Gets whatever it prints.
         settings: Further environment variables.
     """
-    given = {**os.environ, **_SETTINGS, **(settings or {})}
+    given = {**os.environ, **SETTINGS, **(settings or {})}
     command = [sys.executable, "-m", "mlflow", "server", "--workers=1"]
     return subprocess.Popen(
         [*command, "--host", HOST, "--port", str(port)],

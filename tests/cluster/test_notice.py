@@ -1,0 +1,95 @@
+"""A spot machine's end, told by a metadata service and seen by the whole cluster."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from hsearch.cluster.notice import aws_notice, gcp_notice
+from tests.cluster.metadata_service import metadata_service
+from tests.cluster.searches import Command, wait_until
+from tests.cluster.test_nodes import running_nodes
+
+# A driver that keeps the node at work, because Ray ends an idle one as soon as it drains.
+WORKING = """
+import json, sys, time, ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+address, node = sys.argv[1:]
+ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+@ray.remote(num_cpus=1, scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False))
+class Work:
+    def ready(self): pass
+work = Work.remote()
+ray.get(work.ready.remote())
+drain = ray._private.state.state.get_draining_nodes
+print(json.dumps(drain()), flush=True)
+while not drain():
+    time.sleep(0.2)
+print(json.dumps(drain()), flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def work_on(address: str, node: str) -> Iterator[subprocess.Popen]:
+    """Prints which nodes end when, in milliseconds: at once, and as soon as one does."""
+    process = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", WORKING, address, node],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_it_drains_a_node_that_is_taken_back_and_ends_with_any_other(tmp_path, monkeypatch):
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    with running_nodes(head_cpus=1) as nodes, metadata_service() as metadata:
+        where = ("--address", nodes.address, "--metadata", metadata.address)
+        lost = nodes.add(1)
+        notice = Command(tmp_path, "cluster", "notice", "--provider", "gcp", *where)
+        with notice.started() as process:
+            wait_until(lambda: metadata.asked or process.poll() is not None, "it asks")
+            nodes.kill(lost)
+            process.wait(60)
+        assert process.returncode == 0, notice.printed()
+        assert "Ray has ended on this machine" in notice.printed()
+
+        node, metadata.asked = nodes.add(1), 0
+        notice = Command(tmp_path, "cluster", "notice", "--provider", "aws", *where)
+        with work_on(nodes.address, node) as work, notice.started() as process:
+            assert work.stdout is not None
+            assert json.loads(work.stdout.readline()) == {}
+            wait_until(lambda: metadata.asked or process.poll() is not None, "it asks")
+            end = metadata.announce(seconds=120)
+            assert json.loads(work.stdout.readline()) == {node: 1000 * int(end.timestamp())}
+            process.wait(30)
+        assert process.returncode == 0, notice.printed()
+        assert f"Node {node} drains until" in notice.printed()
+
+
+def test_both_clouds_are_asked_in_their_own_way():
+    with metadata_service() as metadata:
+        assert aws_notice(metadata.address) is None
+        assert gcp_notice(metadata.address) is None
+        end = metadata.announce(seconds=90)
+        assert aws_notice(metadata.address) == end.timestamp()
+        assert gcp_notice(metadata.address) == pytest.approx(time.time() + 30, abs=5)
+    assert aws_notice(metadata.address) is None  # no service, no notice
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1", "nowhere:port"])
+def test_an_address_without_a_head_is_told_in_a_sentence(tmp_path, address):
+    notice = Command(tmp_path, "cluster", "notice", "--provider", "aws", "--address", address)
+    printed = notice.run(exit_code=2)
+    assert "`--address` must be" in printed
+    assert "Traceback" not in printed
