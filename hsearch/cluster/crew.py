@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hsearch.addresses import Place, shared_place
 from hsearch.cluster.preflight import groups_with_room, plan_groups, this_machine
 from hsearch.cluster.session import Session
-from hsearch.data.places import check_writable
+from hsearch.data.places import absolute, check_writable
 from hsearch.errors import ClusterError, HsearchError
 from hsearch.results import EpochRecord
 from hsearch.search.watch import Watch
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 
 TEND_SECONDS = 5.0
 LISTEN_SECONDS = 1.0
-
-_PASSED_ON = ("HSEARCH_DATA", "HSEARCH_SHARED", "HSEARCH_COPIES_GB")
-"""What workers take over from the environment of the driver; none of it is secret."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +56,14 @@ def check_options(options: ClusterOptions) -> None:
         plan_groups(
             [this_machine()], options.workers_per_fold, options.cpus_per_worker, options.groups
         )
+
+
+def _passed_on() -> dict[str, str]:
+    """Returns what workers take over from the environment of the driver; none of it is secret."""
+    names = ("HSEARCH_DATA", "HSEARCH_COPIES_GB")
+    found = {name: os.environ[name] for name in names if name in os.environ}
+    shared = shared_place()
+    return found if shared is None else {**found, "HSEARCH_SHARED": str(absolute(shared))}
 
 
 class Crew:
@@ -128,7 +133,7 @@ class Crew:
             "threads": self.plan.cpus,
             "folder": str(self.folder),
             "must_share": self.must_share,
-            "environment": {name: os.environ[name] for name in _PASSED_ON if name in os.environ},
+            "environment": _passed_on(),
             "train": cloudpickle.dumps(train),
         }
         scratch, said = self.session.scratch, self.watch.said
