@@ -4,6 +4,7 @@ import json
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from tests.cluster.searches import Command, Search, is_alive, kill, processes_of
 from tests.data.s3_server import running_s3
 
 OPTIONS = ("--trials=2", "--groups=1", "--tracking-uri=none")
-SCHEDULE = {"schedule__epochs": 4, "schedule__iterations_per_epoch": 12}
+SCHEDULE: dict[str, Any] = {"schedule__epochs": 4, "schedule__iterations_per_epoch": 12}
 
 
 @pytest.fixture
