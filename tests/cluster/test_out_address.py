@@ -7,12 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
-from hsearch.addresses import read_folder
+from hsearch.addresses import Address, read_folder
+from hsearch.cli.main import main
 from hsearch.data.objects import Objects
 from hsearch.search.reproduction import load_reproduction
 from hsearch.training.checkpoint import read_notes
-from tests.cluster.searches import Command, Search, is_alive, kill, processes_of, wait_until
+from tests.cluster.searches import (
+    Command,
+    Search,
+    is_alive,
+    kill,
+    processes_of,
+    scores,
+    wait_until,
+)
 from tests.data.s3_server import running_s3
 
 OPTIONS = ("--trials=2", "--groups=1", "--tracking-uri=none")
@@ -65,14 +75,15 @@ def test_a_search_at_an_address_equals_one_in_a_folder(tmp_path, toy_store, shar
 
 
 def assert_only_the_best_is_kept(search: Search, study: Objects) -> None:
-    number = search.record()["best"]
+    complete = [trial for trial in search.record()["trials"] if trial["state"] == "complete"]
+    number = max(complete, key=lambda trial: sum(scores(trial)))["number"]
     folders = {name.partition("/")[0] for name in study.names()}
     assert folders == {".study", f"trial-{number:04d}"}
     kept = Objects(study.address / f"trial-{number:04d}" / "fold-3").names()
     assert [name.partition("-")[0] for name in kept] == ["best", "job.json", "result.json"]
 
 
-def assert_reproduced_and_evaluated(folder: Path, shared) -> None:
+def assert_reproduced_and_evaluated(folder: Path, shared: Address) -> None:
     Command(folder, "reproduce", "toy", "--runs=1").run()
     record = load_reproduction("toy", "cross-validated", str(folder / "hsearch.db"))
     assert record is not None
@@ -84,15 +95,8 @@ def assert_reproduced_and_evaluated(folder: Path, shared) -> None:
     logged = [path.name for path in (folder / "mlruns").rglob("*") if path.is_file()]
     assert logged.count("best.safetensors") == logged.count("job.json") == 4
     assert "gallery.png" in logged
-    printed = Command(folder, "evaluate", str(run / "fold-0"), "--on=test", "--json").run()
-    scored = json.loads(printed[printed.index("{") :])
-    assert scored["runs"][0]["run"] == str(run / "fold-0")
-    assert tested.models[0]["map_at_r"] == pytest.approx(find(scored, "map_at_r"))
-
-
-def find(scored: dict, name: str) -> float:
-    """The first value of that name, wherever it is."""
-    if name in scored:
-        return float(scored[name])
-    inner = [value for value in scored.values() if isinstance(value, dict)]
-    return next(found for value in inner if (found := find(value, name)) is not None)
+    result = CliRunner().invoke(main, ["evaluate", str(run / "fold-0"), "--on", "test", "--json"])
+    assert result.exit_code == 0, result.output
+    page = json.loads(result.stdout)
+    assert page["runs"][0]["run"] == str(run / "fold-0")
+    assert page["metrics"]["map_at_r"] == pytest.approx(tested.models[0]["map_at_r"])
