@@ -40,6 +40,7 @@ TINY = {
 @pytest.fixture(autouse=True, scope="session")
 def own_data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """No test reads or writes the user's own data folder."""
+    os.environ.pop("HSEARCH_SHARED", None)
     before = os.environ.get("HSEARCH_DATA")
     os.environ["HSEARCH_DATA"] = str(tmp_path_factory.mktemp("data"))
     yield

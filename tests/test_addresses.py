@@ -1,6 +1,15 @@
+from pathlib import Path
+
 import pytest
 
-from hsearch.addresses import address_in, is_address, read_address
+from hsearch.addresses import (
+    Address,
+    address_in,
+    is_address,
+    read_address,
+    read_place,
+    shared_place,
+)
 from hsearch.errors import DatasetError
 
 
@@ -73,6 +82,47 @@ def test_credentials_are_refused_and_not_repeated(uri):
         with pytest.raises(DatasetError, match="must not hold credentials") as caught:
             read(uri)
         assert "HUSH" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected", "path"),
+    [
+        ("s3://bucket", "s3://bucket/a/b", "bucket/a/b"),
+        ("gs://bucket/c/?anonymous=true", "gs://bucket/c/a/b?anonymous=true", "bucket/c/a/b"),
+        ("file:///", "file:/a/b", "/a/b"),
+        ("file:///c%20d", "file:///c%20d/a/b", "/c d/a/b"),
+    ],
+)
+def test_a_folder_elsewhere_has_folders(uri, expected, path):
+    folder = read_place(uri)
+    assert isinstance(folder, Address)
+    inner = folder / "a" / "b"
+    assert (str(inner), inner.path) == (expected, path)
+    assert read_place(str(inner)) == inner
+
+
+def test_a_place_may_be_a_path(monkeypatch):
+    assert read_place("a/b") == Path("a/b")
+    monkeypatch.delenv("HSEARCH_SHARED", raising=False)
+    assert shared_place() is None
+    monkeypatch.setenv("HSEARCH_SHARED", "~/shared")
+    assert shared_place() == Path.home() / "shared"
+
+
+@pytest.mark.parametrize(
+    ("uri", "message"),
+    [
+        ("https://host/a", "The address of a folder begins with one of file:, s3:, gs:"),
+        ("s3:bucket/a", r"must look like s3://bucket/folder\.$"),
+        ("s3:///a", r"must look like s3://bucket/folder\.$"),
+        ("file:a", r"must look like file:///folder\.$"),
+        ("s3://KEY:HUSH@bucket", "must not hold credentials"),
+    ],
+)
+def test_a_wrong_address_of_a_folder_ends_in_a_sentence(uri, message):
+    with pytest.raises(DatasetError, match=message) as caught:
+        read_place(uri)
+    assert "HUSH" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
+from hsearch.addresses import is_address
 from hsearch.cli.options import read_settings, storage_option, training_options
 from hsearch.cli.studies import find_trial
 from hsearch.words import plural
@@ -20,6 +21,14 @@ if TYPE_CHECKING:
     from hsearch.spec import FoldJob
 
 _DECIDED_BY_LIKE = ("method", "data", "splits", "recipe", "settings", "epochs", "seed", "objective")
+
+
+def _of_this_machine(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
+    if value is not None and is_address(str(value)):
+        raise click.BadParameter(
+            "must be a folder of this machine; an address is for `tune` and `reproduce`."
+        )
+    return value
 
 
 @click.command()
@@ -44,6 +53,7 @@ _DECIDED_BY_LIKE = ("method", "data", "splits", "recipe", "settings", "epochs", 
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
+    callback=_of_this_machine,
     help="Folder of the run; by default runs/DATA-METHOD-fold-DIGEST.",
 )
 @click.option("--dry-run", is_flag=True, help="Print every setting as JSON and stop.")

@@ -23,7 +23,7 @@ from hsearch.cluster.preflight import (
 )
 from hsearch.cluster.session import Session
 from hsearch.cluster.version import code_version
-from hsearch.data.places import check_writable
+from hsearch.data.places import absolute, check_writable
 from hsearch.errors import ClusterError, HsearchError
 from hsearch.results import EpochRecord
 from hsearch.search.watch import Watch
@@ -41,9 +41,6 @@ PAUSE_SECONDS = 120.0
 """How long a stop waits for running epochs to end."""
 MACHINE_SECONDS = 1200.0
 """How long an autoscaling cluster may take for its first machine."""
-
-_PASSED_ON = ("HSEARCH_DATA", "HSEARCH_SHARED", "HSEARCH_COPIES_GB")
-"""What workers take over from the environment of the driver; none of it is secret."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +81,14 @@ def _plan(nodes: list[Node], options: ClusterOptions) -> Plan:
         options.gpus_per_worker,
         options.groups,
     )
+
+
+def _passed_on() -> dict[str, str]:
+    """Returns what workers take over from the environment of the driver; none of it is secret."""
+    names = ("HSEARCH_DATA", "HSEARCH_COPIES_GB")
+    found = {name: os.environ[name] for name in names if name in os.environ}
+    shared = shared_place()
+    return found if shared is None else {**found, "HSEARCH_SHARED": str(absolute(shared))}
 
 
 class Crew:
@@ -172,7 +177,7 @@ class Crew:
             "threads": self.plan.cpus,
             "folder": str(self.folder),
             "must_share": self.must_share,
-            "environment": {name: os.environ[name] for name in _PASSED_ON if name in os.environ},
+            "environment": _passed_on(),
             "train": cloudpickle.dumps(train),
             "version": code_version(),
         }

@@ -53,7 +53,7 @@ class Pool:
         plan: The shape of a group.
         room: Returns where groups fit at the moment, and how many.
         config: For every worker; see `work`.
-        folder: For Ray's files, seen by all nodes.
+        folder: For Ray's files, on this machine.
         say: Called with what is worth telling.
     """
 

@@ -171,7 +171,7 @@ def _not_shared(folder: str) -> str:
     return (
         f"{socket.gethostname()} does not see the driver's {folder}: a fold that loses its machine "
         "starts over there, and the best networks stay where they were trained; `--out` had better "
-        "name a folder that all machines share."
+        "name a folder that all machines share, or an address such as s3://bucket/folder."
     )
 
 

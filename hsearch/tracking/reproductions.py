@@ -29,7 +29,7 @@ from hsearch.tracking.projection import (
 )
 from hsearch.tracking.writer import Writer, open_client
 from hsearch.training.folder import RunFolder
-from hsearch.training.kept import has_network, local_runs
+from hsearch.training.kept import local_runs
 
 _KINDS: tuple[TestedKind, ...] = ("separated", "concatenated")
 _STATUS = {"complete": "FINISHED", "failed": "FAILED", "running": "RUNNING"}
@@ -128,10 +128,11 @@ def _pictures(place: Place) -> Iterator[Path]:
 
 def _network(place: Place, run: int) -> Iterator[Path]:
     """Yields the files that a network can be used again with; as `_pictures` else."""
-    if not has_network(place):
-        raise HsearchError(f"the networks of run {run} are no longer in {place}")
     with local_runs([place]) as (folder,):
-        yield from (RunFolder(folder).best, RunFolder(folder).job)
+        files = RunFolder(folder).best, RunFolder(folder).job
+        if not all(file.is_file() for file in files):
+            raise HsearchError(f"the networks of run {run} are no longer in {place}")
+        yield from files
 
 
 def run_key(record: ReproductionRecord, number: int) -> str:

@@ -170,3 +170,42 @@ def test_credentials_in_an_address_are_never_repeated(verb):
         assert result.exit_code == 2
         assert "must not hold credentials" in result.stderr
         assert "HUSH" not in result.output + result.stderr
+
+
+@pytest.fixture(params=["folder", "s3"])
+def shared(request, server, tmp_path, monkeypatch) -> str:
+    """What HSEARCH_SHARED holds."""
+    there = server.uri(f"bucket/{tmp_path.name}") if request.param == "s3" else f"{tmp_path}/there"
+    monkeypatch.setenv("HSEARCH_SHARED", there)
+    return there
+
+
+def test_a_shared_name_means_the_same_study_on_every_machine(images, shared, tmp_path, monkeypatch):
+    folder = in_folder(shared if "?" in shared else f"file://{shared}", "data")
+    sent = run("data", "prepare", "mine", "--from", images, "--to", folder)
+    assert "other machines read it with --data mine" in sent.output
+    command = ["tune", "--method", "hpl", "--data", "mine", *SETTINGS, "--dry-run"]
+    here = json.loads(run(*command).stdout)
+    another_machine(tmp_path, monkeypatch)
+    assert f"Shared in {folder}:\nNAME\nmine\n" in run("data", "list").output
+    assert json.loads(run(*command).stdout) == here
+    assert here["job"]["data"] == "mine"
+    (copy,) = (data_folder() / "remote").iterdir()
+    assert open_data("mine").path == copy
+
+
+def test_an_unknown_name_is_sought_there_too(images, shared):
+    folder = in_folder(shared if "?" in shared else f"file://{shared}", "data")
+    assert run("data", "prepare", "other", "--from", images, "--to", folder).exit_code == 0
+    unknown = run("data", "show", "othre")
+    assert unknown.exit_code == 2
+    assert "Did you mean 'other'?" in unknown.stderr
+
+
+def test_a_wrong_shared_place_is_named_without_its_credentials(monkeypatch):
+    monkeypatch.setenv("HSEARCH_SHARED", "s3://KEY:HUSH@bucket")
+    for command in (["tune", "--method", "hpl"], ["data", "show", "none"], ["data", "list"]):
+        result = run(*command)
+        assert result.exit_code == 2
+        assert "must not hold credentials" in result.stderr
+        assert "HUSH" not in result.output + result.stderr

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hsearch.cluster.board import LEAVE, MAX_CRASHES, Board
+from hsearch.cluster.board import LEAVE, MAX_CRASHES, Board, light
 from hsearch.cluster.session import ray_session
 
 
@@ -13,6 +13,14 @@ def here(tmp_path_factory):
 
     with ray_session(None):
         yield ray.get_runtime_context().get_node_id()
+
+
+def test_what_is_light_lives_on_the_driver_s_node(here):
+    import ray
+
+    (node,) = [node for node in ray.nodes() if node["NodeID"] == here]
+    (name,) = light()
+    assert 0 < light()[name] < node["Resources"][name]
 
 
 @pytest.fixture
