@@ -66,13 +66,13 @@ def _tell_end(follower: "Follower", ended: "Driven", storage: str) -> None:
         final_words(record, storage, NO_TRACKING)
     elif ended == "dead":
         raise ClusterError(
-            f"The driver of {record.name}, {follower.driver}, has died. {_go_on(record)}"
+            f"The driver of {record.name}, {follower.driver}, has died. {_go_on(record, storage)}"
         )
     elif (request := follower.stopped_by()) is not None:
         click.echo(stopped_words(record, request.host))
     else:
         raise ClusterError(
-            f"{follower.driver} has let go of {record.name} before its end. {_go_on(record)}"
+            f"{follower.driver} has let go of {record.name} before its end. {_go_on(record, storage)}"
         )
 
 
@@ -83,10 +83,13 @@ def _tell_idle(study: "Study", driver: "Driver | None", storage: str) -> None:
     record = study.record()
     trials = plural(len(record.trials), "trial")
     died = "" if driver is None else f"; {driver} has died"
-    click.echo(f"Nobody drives {record.name}, which has {trials}{died}. {_go_on(record)}")
+    click.echo(f"Nobody drives {record.name}, which has {trials}{died}. {_go_on(record, storage)}")
     final_words(record, storage, NO_TRACKING)
 
 
-def _go_on(record: "StudyRecord") -> str:
-    command = f"`{record.command}`" if record.command else "its own command again"
+def _go_on(record: "StudyRecord", storage: str) -> str:
+    from hsearch.cli.last_words import storage_words
+
+    again = f"`{record.command}{storage_words(storage)}`"
+    command = again if record.command else "its own command again"
     return f"To go on, run {command}; more trials with a larger `--trials`."

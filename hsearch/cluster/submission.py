@@ -58,21 +58,27 @@ def submit(
         settings: Environment variables of the job.
         needed: Environment variables that the cluster's own processes must have.
     """
-    # What is not set there would silently be a default of hsearch's.
-    checks = [
-        f': "${{{name}:?must be set for the processes of the cluster}}" && ' for name in needed
-    ]
-    command = shlex.join([sys.executable, "-m", "hsearch", *arguments])
     client = _connect(address)
     try:
         client.submit_job(
-            entrypoint=f"{''.join(checks)}exec {command}",
+            entrypoint=entry_point(arguments, needed),
             submission_id=job,
             runtime_env={"env_vars": {**settings, "RAY_JOB_STOP_WAIT_TIME_S": str(STOP_SECONDS)}},
         )
     except RuntimeError as error:
         raise _refusal(address, error) from error
     return RayJob(client, job)
+
+
+def entry_point(arguments: Iterable[str], needed: Iterable[str]) -> str:
+    """Returns a command of hsearch for a shell, which fails where a needed variable is not set.
+
+    A default of hsearch's would silently be used instead.
+    """
+    checks = [
+        f': "${{{name}:?must be set for the processes of the cluster}}" && ' for name in needed
+    ]
+    return "".join(checks) + "exec " + shlex.join([sys.executable, "-m", "hsearch", *arguments])
 
 
 def _connect(address: str) -> "JobSubmissionClient":
