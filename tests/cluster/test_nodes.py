@@ -81,8 +81,8 @@ def test_groups_come_and_go_with_the_nodes(tmp_path, toy_store, monkeypatch):
         search = Search(
             tmp_path,
             toy_store,
-            *("--trials=6", "--no-race", f"--address={nodes.address}", "--tracking-uri=none"),
-            schedule__iterations_per_epoch=120,
+            *("--trials=3", "--no-race", f"--address={nodes.address}", "--tracking-uri=none"),
+            schedule__iterations_per_epoch=60,
             schedule__epochs=4,
         )
         with search.started() as driver:
@@ -105,7 +105,7 @@ def test_groups_come_and_go_with_the_nodes(tmp_path, toy_store, monkeypatch):
         wait_until(lambda: what_is_held(nodes.address) == "[] 2.0", "the cluster is free again", 60)
         nodes.kill(third)
     trials = search.record()["trials"]
-    assert [trial["number"] for trial in trials] == list(range(6))
+    assert [trial["number"] for trial in trials] == list(range(3))
     for trial in trials:
         assert trial["state"] in ("complete", "lost")
         assert (trial["state"] == "complete") == (len(scores(trial)) == 4)

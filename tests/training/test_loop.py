@@ -19,7 +19,7 @@ from hsearch.results import FoldResult, metric_names
 from hsearch.training.checkpoint import read_notes
 from hsearch.training.folder import RunFolder
 from hsearch.training.launch import train_locally
-from hsearch.training.loop import Report
+from hsearch.training.loop import PausedError, Report
 from tests.training.runs import outcome
 
 KILLED = """
@@ -146,6 +146,20 @@ def test_killed_and_resumed_equals_uninterrupted(finished, tmp_path, epoch, iter
     train_locally(job, recorder, broken)
     assert recorder.epochs == list(range(epoch, 4))
     assert outcome(broken) == outcome(path)
+
+
+def test_paused_and_resumed_equals_uninterrupted(finished, tmp_path):
+    class Pauses(Recorder):
+        def must_pause(self):
+            return self.epochs[-1] == 1
+
+    job, whole, _, _ = finished
+    path, report = tmp_path / "paused", Pauses()
+    with pytest.raises(PausedError):
+        train_locally(job, report, path)
+    assert report.epochs == [0, 1]
+    train_locally(job, Report(), path)
+    assert outcome(path) == outcome(whole)
 
 
 def test_epochs_of_the_samplers_own_length_resume_with_the_right_count_of_steps(toy_job, tmp_path):
