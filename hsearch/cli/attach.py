@@ -41,7 +41,7 @@ def attach(name: str, storage: str) -> None:
             ended = _follow(follower)
         except KeyboardInterrupt:
             return
-    _tell_end(follower, ended, storage)
+        _tell_end(follower, ended, storage)
 
 
 def _follow(follower: "Follower") -> "Driven":
@@ -62,18 +62,15 @@ def _tell_end(follower: "Follower", ended: "Driven", storage: str) -> None:
     from hsearch.errors import ClusterError
 
     record = follower.record
+    name, go_on = record.name, _go_on(record, storage)
     if record.is_over(follower.goal):
         final_words(record, storage, NO_TRACKING)
     elif ended == "dead":
-        raise ClusterError(
-            f"The driver of {record.name}, {follower.driver}, has died. {_go_on(record, storage)}"
-        )
+        raise ClusterError(f"The driver of {name}, {follower.driver}, has died. {go_on}")
     elif (request := follower.stopped_by()) is not None:
         click.echo(stopped_words(record, request.host))
     else:
-        raise ClusterError(
-            f"{follower.driver} has let go of {record.name} before its end. {_go_on(record, storage)}"
-        )
+        raise ClusterError(f"{follower.driver} has let go of {name} before its end. {go_on}")
 
 
 def _tell_idle(study: "Study", driver: "Driver | None", storage: str) -> None:

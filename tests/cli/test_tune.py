@@ -20,7 +20,8 @@ from hsearch.cluster.run import SearchOptions as RealOptions
 from hsearch.cluster.run import check_options
 from hsearch.errors import ClusterError, ConfigError
 from hsearch.folds import NUM_FOLDS
-from hsearch.search.lease import ask_to_stop, read_driver
+from hsearch.search.driver import Driver
+from hsearch.search.lease import ask_to_stop
 from hsearch.search.study import Study, study_names
 from tests.cli.made_studies import made_record, made_trial
 from tests.search.made_results import made_result
@@ -340,7 +341,7 @@ def test_a_stop_is_told_and_mlflow_shows_the_study_as_interrupted(tune, monkeypa
         trial = study.propose()
         watch.trial(trial)
         tracker.wake()
-        ask_to_stop(study, read_driver(study))
+        ask_to_stop(study, Driver.from_dict(study.attribute("driver")))
         assert stopping.wait(60)
 
     monkeypatch.setattr(lease_module, "BEAT_SECONDS", 0.1)
