@@ -29,8 +29,14 @@ class RayJob:
         self.id, self._client = job, client
 
     def ending(self) -> str | None:
-        """Returns Ray's word for how the job has ended, such as SUCCEEDED; None while it runs."""
-        status = self._client.get_job_status(self.id)
+        """Returns Ray's word for how the job has ended, such as SUCCEEDED; None while it runs.
+
+        The same where the dashboard does not answer for a while.
+        """
+        try:
+            status = self._client.get_job_status(self.id)
+        except (OSError, RuntimeError):
+            return None
         return str(status.value) if status.is_terminal() else None
 
     def last_lines(self) -> str:
