@@ -108,7 +108,7 @@ def test_a_job_that_ends_early_is_told_with_its_last_lines(submitted):
 
 
 def test_a_job_that_holds_the_study_is_left_with_ways_back(submitted, monkeypatch):
-    monkeypatch.setattr(detaching, "_drives", lambda job, name, storage: True)
+    monkeypatch.setattr(detaching, "_drives", lambda job, study: True)
     result = submitted.run("--study", "mine")
     assert result.exit_code == 0, result.output
     assert "hsearch attach mine\n" in result.stdout
