@@ -41,7 +41,7 @@ def attach(name: str, storage: str) -> None:
             ended = _follow(follower)
         except KeyboardInterrupt:
             return
-    _tell_end(follower, ended, storage)
+        _tell_end(follower, ended, storage)
 
 
 def _follow(follower: "Follower") -> "Driven":
@@ -62,18 +62,15 @@ def _tell_end(follower: "Follower", ended: "Driven", storage: str) -> None:
     from hsearch.errors import ClusterError
 
     record = follower.record
+    name, go_on = record.name, _go_on(record, storage)
     if record.is_over(follower.goal):
         final_words(record, storage, NO_TRACKING)
     elif ended == "dead":
-        raise ClusterError(
-            f"The driver of {record.name}, {follower.driver}, has died. {_go_on(record)}"
-        )
+        raise ClusterError(f"The driver of {name}, {follower.driver}, has died. {go_on}")
     elif (request := follower.stopped_by()) is not None:
         click.echo(stopped_words(record, request.host))
     else:
-        raise ClusterError(
-            f"{follower.driver} has let go of {record.name} before its end. {_go_on(record)}"
-        )
+        raise ClusterError(f"{follower.driver} has let go of {name} before its end. {go_on}")
 
 
 def _tell_idle(study: "Study", driver: "Driver | None", storage: str) -> None:
@@ -83,10 +80,13 @@ def _tell_idle(study: "Study", driver: "Driver | None", storage: str) -> None:
     record = study.record()
     trials = plural(len(record.trials), "trial")
     died = "" if driver is None else f"; {driver} has died"
-    click.echo(f"Nobody drives {record.name}, which has {trials}{died}. {_go_on(record)}")
+    click.echo(f"Nobody drives {record.name}, which has {trials}{died}. {_go_on(record, storage)}")
     final_words(record, storage, NO_TRACKING)
 
 
-def _go_on(record: "StudyRecord") -> str:
-    command = f"`{record.command}`" if record.command else "its own command again"
+def _go_on(record: "StudyRecord", storage: str) -> str:
+    from hsearch.cli.last_words import storage_words
+
+    again = f"`{record.command}{storage_words(storage)}`"
+    command = again if record.command else "its own command again"
     return f"To go on, run {command}; more trials with a larger `--trials`."

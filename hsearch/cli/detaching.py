@@ -3,7 +3,7 @@
 import os
 import secrets
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from hsearch.cli.options import NO_TRACKING
 if TYPE_CHECKING:
     from hsearch.cluster.submission import RayJob
     from hsearch.search.plan import StudyPlan
+    from hsearch.search.study import Study
 
 LOOK_SECONDS = 1.0
 START_SECONDS = 300.0
@@ -34,54 +35,63 @@ def detach_search(ctx: click.Context, plan: "StudyPlan", name: str) -> None:
         plan: That follows from them.
         name: Of the study.
     """
+    from hsearch.search.lease import Lease
+    from hsearch.search.study import Study
+
+    _check_secrets(ctx)
+    # The study is made here, so that no two processes make its storage at once.
+    with closing(Study.open(name, ctx.params["storage"], plan.spec, plan.space)) as study:
+        try:
+            Lease(study, waiting=click.echo).check_free()
+            _wait(_submitted(ctx, name), study, _ways(name, ctx.params["storage"]))
+        except Exception:
+            study.remove_if_unused()
+            raise
+
+
+def _submitted(ctx: click.Context, name: str) -> "RayJob":
     from hsearch.cluster.submission import submit
 
-    storage, address = ctx.params["storage"], ctx.params["address"] or "auto"
-    _check_secrets(ctx)
-    _check_free(plan, name, storage)
     job = submit(
-        address,
+        ctx.params["address"] or "auto",
         f"hsearch-{name}-{secrets.token_hex(4)}",
         words_of(ctx, instead=_instead(ctx, name)),
         _settings(),
         [_PLACES[place] for place in _kept_back(ctx)],
     )
     click.echo(f"Submitted {name} as Ray job {job.id}; waiting for its driver.")
-    try:
-        _wait(job, name, storage)
-    except KeyboardInterrupt:
-        click.echo(f"The job goes on. {_ways(name, storage)}")
-        raise
+    return job
 
 
-def _wait(job: "RayJob", name: str, storage: str) -> None:
+def _wait(job: "RayJob", study: "Study", ways: str) -> None:
     """Waits until the job holds the study's lease; raises Exit if it has ended before."""
     deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
-        if _drives(job, name, storage):
-            click.echo(
-                f"The search is at work and needs this terminal no more.\n{_ways(name, storage)}"
-            )
-            return
-        if (ending := job.ending()) is not None:
-            click.echo(f"The job has ended ({ending}). It said last:\n{job.last_lines()}")
-            raise click.exceptions.Exit(0 if ending == "SUCCEEDED" else 1)
-        time.sleep(LOOK_SECONDS)
+    try:
+        while time.monotonic() < deadline:
+            if _drives(job, study):
+                click.echo(f"The search is at work, and this terminal is free.\n{ways}")
+                return
+            if (ending := job.ending()) is not None:
+                click.echo(f"The job has ended ({ending}). It said last:\n{job.last_lines()}")
+                raise click.exceptions.Exit(0 if ending == "SUCCEEDED" else 1)
+            time.sleep(LOOK_SECONDS)
+    except KeyboardInterrupt:
+        click.echo(f"The job goes on.\n{ways}")
+        raise
     click.echo(
         f"The job is still starting after {START_SECONDS:.0f} s; `ray job logs {job.id}` tells "
-        f"why.\n{_ways(name, storage)}"
+        f"why.\n{ways}"
     )
 
 
-def _drives(job: "RayJob", name: str, storage: str) -> bool:
+def _drives(job: "RayJob", study: "Study") -> bool:
     from hsearch.errors import HsearchError
-    from hsearch.search.stopping import driven
+    from hsearch.search.lease import read_driver
 
-    try:
-        with driven(name, storage) as found:
-            return any(each.driver.job == job.id for each in found)
-    except HsearchError:  # the job has yet to make the study
-        return False
+    with suppress(HsearchError):  # a storage that does not answer for a while
+        driver = read_driver(study)
+        return driver is not None and driver.job == job.id
+    return False
 
 
 def _ways(name: str, storage: str) -> str:
@@ -89,18 +99,6 @@ def _ways(name: str, storage: str) -> str:
     return (
         f"Watch it:       hsearch attach {name}{where}\nStop it:        hsearch stop {name}{where}"
     )
-
-
-def _check_free(plan: "StudyPlan", name: str, storage: str) -> None:
-    """Raises as `tune` itself would: the study is of other settings, or is being driven."""
-    from hsearch.search.lease import Lease
-    from hsearch.search.study import Study
-
-    with closing(Study.open(name, storage, plan.spec, plan.space)) as study:
-        try:
-            Lease(study, waiting=click.echo).check_free()
-        finally:
-            study.remove_if_unused()
 
 
 def _check_secrets(ctx: click.Context) -> None:

@@ -54,13 +54,14 @@ def _told(stop: "Stop", name: str, storage: str) -> bool:
 
 def _kept(name: str, protocol: "Protocol | None", storage: str) -> str:
     """Says what is recorded of a study or of its reproduction, and how to go on."""
+    from hsearch.cli.last_words import storage_words
     from hsearch.errors import ConfigError
 
     try:
         kept, command = _record(name, protocol, storage)
     except ConfigError:  # a search that had no trial leaves no study
         return "nothing is recorded"
-    again = f"`{command}`" if command else "its own command again"
+    again = f"`{command}{storage_words(storage)}`" if command else "its own command again"
     return f"the record keeps {kept}; to go on, run {again}"
 
 

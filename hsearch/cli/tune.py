@@ -239,12 +239,13 @@ def _tracking(study: "Study", uri: str, lease: "Lease", trials: int) -> "Iterato
     from hsearch.tracking.tracker import Tracker
 
     tracker = Tracker(study.record, study.note_run, uri, lease.lost)
-    over = False
+    broken_off = True
     try:
         yield tracker
-        over = study.record().is_over(trials)
+        broken_off = False
     finally:
-        patient = over and not tracker.in_trouble
+        patient = not broken_off and not tracker.in_trouble
+        over = not broken_off and study.record().is_over(trials)
         tracker.close(_CLOSING_SECONDS if patient else _LEAVING_SECONDS, over=over)
         if not lease.lost.is_set() and tracker.behind is not None:
             click.echo(f"hsearch: warning: {tracker.behind}", err=True)

@@ -218,6 +218,7 @@ class Crew:
         """Lets every group go home after the epoch that it is in; then, `is_halted`."""
         if self._paused_by is None:
             self._paused_by = time.monotonic() + PAUSE_SECONDS
+            self.watch.said("Asked to stop: folds in training end after the epoch they are in.")
             self.board.close.remote(after_epoch=True)
 
     def is_halted(self) -> bool:

@@ -29,8 +29,14 @@ class RayJob:
         self.id, self._client = job, client
 
     def ending(self) -> str | None:
-        """Returns Ray's word for how the job has ended, such as SUCCEEDED; None while it runs."""
-        status = self._client.get_job_status(self.id)
+        """Returns Ray's word for how the job has ended, such as SUCCEEDED; None while it runs.
+
+        The same where the dashboard does not answer for a while.
+        """
+        try:
+            status = self._client.get_job_status(self.id)
+        except (OSError, RuntimeError):
+            return None
         return str(status.value) if status.is_terminal() else None
 
     def last_lines(self) -> str:
@@ -58,21 +64,27 @@ def submit(
         settings: Environment variables of the job.
         needed: Environment variables that the cluster's own processes must have.
     """
-    # What is not set there would silently be a default of hsearch's.
-    checks = [
-        f': "${{{name}:?must be set for the processes of the cluster}}" && ' for name in needed
-    ]
-    command = shlex.join([sys.executable, "-m", "hsearch", *arguments])
     client = _connect(address)
     try:
         client.submit_job(
-            entrypoint=f"{''.join(checks)}exec {command}",
+            entrypoint=entry_point(arguments, needed),
             submission_id=job,
             runtime_env={"env_vars": {**settings, "RAY_JOB_STOP_WAIT_TIME_S": str(STOP_SECONDS)}},
         )
     except RuntimeError as error:
         raise _refusal(address, error) from error
     return RayJob(client, job)
+
+
+def entry_point(arguments: Iterable[str], needed: Iterable[str]) -> str:
+    """Returns a command of hsearch for a shell, which fails where a needed variable is not set.
+
+    A default of hsearch's would silently be used instead.
+    """
+    checks = [
+        f': "${{{name}:?must be set for the processes of the cluster}}" && ' for name in needed
+    ]
+    return "".join(checks) + "exec " + shlex.join([sys.executable, "-m", "hsearch", *arguments])
 
 
 def _connect(address: str) -> "JobSubmissionClient":

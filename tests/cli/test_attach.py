@@ -59,6 +59,10 @@ def watched(study, monkeypatch):
     return attach
 
 
+def driver_of(study: Study) -> Driver:
+    return Driver.from_dict(study.attribute("driver"))
+
+
 def test_only_what_is_new_is_a_line_and_the_result_comes_last(study, watched):
     def propose(newsroom):
         newsroom.said("2 worker groups at work")
@@ -88,7 +92,7 @@ def test_only_what_is_new_is_a_line_and_the_result_comes_last(study, watched):
 
 def test_a_stop_and_an_early_end_are_told_apart(study, watched):
     study.propose()
-    stop = watched(lambda news: ask_to_stop(study, read_driver(study)))
+    stop = watched(lambda news: ask_to_stop(study, driver_of(study)))
     assert stop.exit_code == 0, stop.output
     assert "Stopped from " in stop.stdout
     early = watched(lambda news: news.said("No room."))
@@ -99,8 +103,9 @@ def test_a_stop_and_an_early_end_are_told_apart(study, watched):
 
 def test_a_driver_that_dies_is_told(study, watched):
     def die(newsroom):
-        driver = Driver.from_dict(study.attribute("driver"))
-        study.set_attribute("driver", driver.model_copy(update={"process_start": "1"}).to_dict())
+        study.set_attribute(
+            "driver", driver_of(study).model_copy(update={"process_start": "1"}).to_dict()
+        )
 
     study.propose()
     result = watched(die)

@@ -1,7 +1,9 @@
 """`hsearch studies`: what is recorded, in tables and as JSON."""
 
 import json
+import os
 import shlex
+import socket
 from contextlib import closing
 
 import pytest
@@ -101,7 +103,12 @@ def test_one_study_shows_spec_best_and_trials(recorded):
 
 def test_a_study_that_is_being_searched_has_running_trials(recorded):
     with closing(Study.load("a", "hsearch.db")) as study, Lease(study):
-        assert any(line.startswith("3 - 0.5500 running") for line in table("a"))
+        lines = table("a")
+        assert any(line.startswith("3 - 0.5500 running") for line in lines)
+        driver = f"process {os.getpid()} on {socket.gethostname()}"
+        assert f"driver {driver}" in lines
+        assert f"a is driven by {driver}." in table()
+    assert not any("driver" in line or "driven" in line for line in (*table("a"), *table()))
 
 
 def test_one_trial_shows_its_knobs_and_folds(recorded):

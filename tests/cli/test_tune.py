@@ -1,21 +1,27 @@
 """`hsearch tune` up to the cluster: here a stand-in for it that records made scores at once."""
 
 import json
+import socket
+import sqlite3
 import subprocess
 import sys
 import types
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+import hsearch.search.lease as lease_module
 from hsearch.cli.last_words import final_words
 from hsearch.cli.main import main
 from hsearch.cluster.run import SearchOptions as RealOptions
 from hsearch.cluster.run import check_options
 from hsearch.errors import ClusterError, ConfigError
 from hsearch.folds import NUM_FOLDS
+from hsearch.search.driver import Driver
+from hsearch.search.lease import ask_to_stop
 from hsearch.search.study import Study, study_names
 from tests.cli.made_studies import made_record, made_trial
 from tests.search.made_results import made_result
@@ -27,9 +33,9 @@ class SearchOptions:
     address: str | None
     workers_per_fold: int
     cpus_per_worker: int | None
-    gpus_per_worker: float | None
     groups: int | None
     folder: Path
+    gpus_per_worker: float | None = None
 
 
 def search_at_once(study, tracker, options, watch, halted=None, stopping=None):
@@ -328,3 +334,24 @@ def test_the_study_appears_in_mlflow(tune, tmp_path):
     (artifacts,) = tmp_path.glob(f"mlruns/*/*/{record.run_id}/artifacts")
     pictures = {path.name for path in (artifacts / "pictures").iterdir()}
     assert pictures >= {"history.png", "race.png", "parallel.png", "slices.png"}
+
+
+def test_a_stop_is_told_and_mlflow_shows_the_study_as_interrupted(tune, monkeypatch):
+    def stop(study, tracker, options, watch, halted, stopping):
+        trial = study.propose()
+        watch.trial(trial)
+        tracker.wake()
+        ask_to_stop(study, Driver.from_dict(study.attribute("driver")))
+        assert stopping.wait(60)
+
+    monkeypatch.setattr(lease_module, "BEAT_SECONDS", 0.1)
+    monkeypatch.setattr(sys.modules["hsearch.cluster.run"], "run_search", stop)
+    result = tune("--trials", "2", "--study", "mine", "--tracking-uri", "sqlite:///mlflow.db")
+    assert result.exit_code == 0, result.output
+    assert f"Stopped from {socket.gethostname()}. The record of mine keeps 0 fin" in result.stdout
+    assert "Run the same command again to go on" in result.stdout
+    with closing(sqlite3.connect("mlflow.db")) as database:
+        statuses = database.execute("SELECT status FROM runs").fetchall()
+    assert statuses == [("KILLED",), ("KILLED",)]
+    record = Study.load("mine", "hsearch.db").record()
+    assert (record.driver, record.trials[0].state) == (None, "running")

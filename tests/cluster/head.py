@@ -1,6 +1,8 @@
 """A head node with a dashboard and token authentication, as `ray start` makes one."""
 
+import http.client
 import os
+import random
 import secrets
 import shutil
 import signal
@@ -8,8 +10,10 @@ import socket
 import subprocess
 import sys
 import tempfile
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,7 +60,8 @@ def running_head(cpus: int) -> Iterator[Head]:
         *(f"--temp-dir={folder}/ray", "--include-dashboard=true", "--disable-usage-stats"),
         *(f"--{name}={port}" for name, port in ports.items()),
     ]
-    with (folder / "printed").open("wb") as file:
+    printed = folder / "printed"
+    with printed.open("wb") as file:
         process = subprocess.Popen(
             command,
             env={**os.environ, **entry},
@@ -64,11 +69,13 @@ def running_head(cpus: int) -> Iterator[Head]:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+
+    def is_up() -> bool:
+        assert process.poll() is None, printed.read_text()
+        return "Ray runtime started" in printed.read_text() and _answers(ports["dashboard-port"])
+
     try:
-        wait_until(
-            lambda: process.poll() is not None or _answers(ports["dashboard-port"]), "a dashboard"
-        )
-        assert process.poll() is None, (folder / "printed").read_text()
+        wait_until(is_up, "a head node with a dashboard")
         where = "127.0.0.1:{}".format
         yield Head(where(ports["port"]), f"http://{where(ports['dashboard-port'])}", entry)
     finally:
@@ -82,17 +89,26 @@ def running_head(cpus: int) -> Iterator[Head]:
 
 
 def _answers(port: int) -> bool:
+    """Whether a dashboard speaks there, be it to ask for the token."""
     try:
-        socket.create_connection(("127.0.0.1", port), timeout=1).close()
-    except OSError:
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/api/version", timeout=5).close()
+    except urllib.error.HTTPError as error:
+        error.close()
+        return True
+    except (OSError, http.client.HTTPException):
         return False
     return True
 
 
 def _free_ports(count: int) -> list[int]:
-    """Different ports that nobody listens on now."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+    """Ports that nobody listens on now, beyond those that Ray and the system give out themselves.
+
+    One that the system gives out answers itself, now and then, when it is asked for too soon.
+    """
+    found: list[int] = []
+    while len(found) < count:
+        port = random.randrange(21_000, 32_000)
+        with socket.socket() as trial, suppress(OSError):
+            trial.bind(("127.0.0.1", port))
+            found = [*dict.fromkeys([*found, port])]
+    return found

@@ -2,22 +2,28 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from hsearch.data.store import Store
 from tests.cluster.head import running_head
 from tests.cluster.searches import Command, Search, wait_until
 from tests.cluster.test_resume import history
 
-OPTIONS = ("--trials=2", "--groups=1", "--tracking-uri=none")
-LONG = {"schedule__epochs": 8, "schedule__iterations_per_epoch": 40}
+EPOCHS = 24
 
 
-@pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory, toy_store):
-    search = Search(tmp_path_factory.mktemp("uninterrupted"), toy_store, *OPTIONS, **LONG)
-    search.run()
-    return search.table()
+def long_search(folder: Path, store: Store, *options: str) -> Search:
+    """A search that is still at work when a request to stop has reached it."""
+    return Search(
+        folder,
+        store,
+        *("--trials=1", "--groups=1", "--tracking-uri=none", *options),
+        schedule__epochs=EPOCHS,
+        schedule__iterations_per_epoch=40,
+        schedule__patience=EPOCHS,
+    )
 
 
 @pytest.fixture
@@ -31,10 +37,11 @@ def elsewhere(tmp_path_factory):
     return command
 
 
+@pytest.mark.timeout(900)
 def test_a_detached_search_is_watched_stopped_and_continued(
-    tmp_path, toy_store, uninterrupted, elsewhere, monkeypatch
+    tmp_path, toy_store, elsewhere, monkeypatch
 ):
-    search = Search(tmp_path, toy_store, *OPTIONS, "--detach", **LONG)
+    search = long_search(tmp_path, toy_store, "--detach")
     with running_head(cpus=1) as head:
         for name, value in head.environment.items():
             monkeypatch.setenv(name, value)
@@ -46,7 +53,7 @@ def test_a_detached_search_is_watched_stopped_and_continued(
 
         watcher = elsewhere(search, "attach")
         with watcher.started() as attached:
-            watcher.wait_for("trial 0  fold 0", attached)
+            watcher.wait_for("1 worker group at work", attached)
             assert "Stopped toy: the record keeps" in elsewhere(search, "stop").run()
             attached.wait(60)
         assert attached.returncode == 0, watcher.printed()
@@ -65,27 +72,28 @@ def test_a_detached_search_is_watched_stopped_and_continued(
 
         search.run(f"--address={head.dashboard}")
         assert "Best: trial" in elsewhere(search, "attach").run()
-    assert search.table() == uninterrupted
+    for name in head.environment:
+        monkeypatch.delenv(name)
+    uninterrupted = long_search(tmp_path / "uninterrupted", toy_store)
+    uninterrupted.folder.mkdir()
+    uninterrupted.run()
+    assert search.table() == uninterrupted.table()
 
 
-def test_a_search_on_this_machine_is_stopped_from_elsewhere(
-    tmp_path, toy_store, uninterrupted, elsewhere
-):
-    search = Search(tmp_path, toy_store, *OPTIONS, **LONG)
+def test_a_search_on_this_machine_is_stopped_from_elsewhere(tmp_path, toy_store, elsewhere):
+    search = long_search(tmp_path, toy_store)
     with search.started() as driver:
-        search.wait_for("trial 0  fold 0", driver)
+        search.wait_for("1 worker group at work", driver)
         printed = elsewhere(search, "stop").run()
         driver.wait(60)
     assert "Stopped toy: the record keeps" in printed
     assert driver.returncode == 0, search.printed()
     assert "Stopped from " in search.printed()
     assert_paused_in_a_fold(search)
-    search.run()
-    assert search.table() == uninterrupted
 
 
 def assert_paused_in_a_fold(search: Search) -> None:
     (trial,) = (t for t in search.record()["trials"] if t["state"] == "running")
     fold = search.folder / "studies" / "toy" / f"trial-{trial['number']:04d}"
     paused = fold / f"fold-{len(trial['folds'])}" / "last.safetensors"
-    assert 0 < len(history(paused)) <= LONG["schedule__epochs"]
+    assert 0 < len(history(paused)) <= EPOCHS

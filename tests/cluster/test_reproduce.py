@@ -120,12 +120,19 @@ def test_the_same_command_again_trains_nothing_and_prints_the_same(uninterrupted
     assert read(folder) == before
 
 
-def test_after_a_kill_the_same_command_continues_to_the_same_numbers(
+def test_after_a_stop_or_a_kill_the_same_command_continues_to_the_same_numbers(
     searched, tmp_path, uninterrupted
 ):
     folder = tmp_path / "here"
     shutil.copytree(searched, folder)
     command = reproduce(folder)
+    with command.started() as driver:
+        command.wait_for("1 node with", driver)  # its groups take longer to start than a stop
+        stop = Command(folder, "stop", "toy").run()
+        driver.wait(60)
+    assert driver.returncode == 0, command.printed()
+    assert "Stopped from " in command.printed()
+    assert "Stopped toy/reproduce-cross-validated: the record keeps" in stop
     with command.started() as driver:
         command.wait_for("trained", driver, times=3)
         command.processes = processes_of(driver.pid)

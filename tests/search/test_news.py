@@ -5,6 +5,7 @@ import pytest
 from hsearch.errors import ClusterError, HsearchError
 from hsearch.results import EpochRecord
 from hsearch.search.news import MOST_SENTENCES, News, Newsroom, read_news
+from hsearch.search.study import Study
 from hsearch.search.watch import Watch
 from tests.search.made_study import finish, fold_of, formula
 
@@ -40,6 +41,12 @@ def epoch(number: int) -> EpochRecord:
     )
 
 
+def news_of(study: Study) -> News:
+    news = read_news(study)
+    assert news is not None
+    return news
+
+
 def test_everything_is_passed_on_and_kept(opened):
     study, ears = opened(), Ears()
     trial = study.propose()
@@ -50,14 +57,13 @@ def test_everything_is_passed_on_and_kept(opened):
         newsroom.trial(trial)
         newsroom.epoch(0, 0, epoch(3))
         newsroom.publish()
-        news = read_news(study)
+        news = news_of(study)
     assert ears.heard == ["2 nodes", (1, 2), (0, 0), (0, 0, 3)]
-    assert news is not None
     assert (news.alive, news.wanted, news.sentences) == (1, 2, {0: "2 nodes"})
     (running,) = news.running
     assert (running.trial, running.fold, running.last.epoch) == (0, 0, 3)
     assert running.last.validation == {"map_at_r": 0.25}
-    assert read_news(study).running == (), "nothing is in training when the driver has ended"
+    assert news_of(study).running == (), "nothing is in training when the driver has ended"
 
 
 def test_a_finished_fold_is_no_longer_running_even_if_its_epoch_comes_late(opened):
@@ -69,10 +75,10 @@ def test_a_finished_fold_is_no_longer_running_even_if_its_epoch_comes_late(opene
     newsroom.epoch(0, 0, epoch(2))
     newsroom.epoch(0, 1, epoch(1))
     newsroom.publish()
-    assert [(r.trial, r.fold) for r in read_news(study).running] == [(0, 1)]
+    assert [(r.trial, r.fold) for r in news_of(study).running] == [(0, 1)]
     newsroom.trial(finish(study, study.record().trials[0]))
     newsroom.publish()
-    assert read_news(study).running == ()
+    assert news_of(study).running == ()
 
 
 def test_the_last_sentences_keep_their_numbers(opened):
@@ -81,7 +87,7 @@ def test_the_last_sentences_keep_their_numbers(opened):
     for number in range(MOST_SENTENCES + 3):
         newsroom.said(f"sentence {number}")
     newsroom.publish()
-    sentences = read_news(study).sentences
+    sentences = news_of(study).sentences
     assert len(sentences) == MOST_SENTENCES
     assert all(sentence == f"sentence {number}" for number, sentence in sentences.items())
 
@@ -111,6 +117,6 @@ def test_why_a_search_has_ended_is_the_last_sentence(opened):
     study = opened()
     with pytest.raises(ClusterError), Newsroom(study, 7, Watch()):
         raise ClusterError("No worker group could be started.")
-    assert read_news(study).sentences == {
+    assert news_of(study).sentences == {
         0: "The search has ended: No worker group could be started."
     }
