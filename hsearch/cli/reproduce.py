@@ -21,7 +21,7 @@ from hsearch.words import plural
 
 if TYPE_CHECKING:
     from hsearch.addresses import Place
-    from hsearch.cluster.crew import ClusterOptions
+    from hsearch.cluster.options import ClusterOptions
     from hsearch.search.reproduced import Protocol, ReproductionRecord, ReproductionSpec
 
 FIRST_SEED = 1000
@@ -134,7 +134,7 @@ def reproduce(
     if dry_run:
         click.echo(json.dumps({"runs": runs, **spec.to_dict()}, indent=2))
         return
-    from hsearch.cluster.crew import ClusterOptions, check_options
+    from hsearch.cluster.options import ClusterOptions, check_options
     from hsearch.tracking.address import checked_uri
 
     uri = None if tracking_uri == NO_TRACKING else checked_uri(tracking_uri)

@@ -145,7 +145,8 @@ def tune(
     if dry_run:
         click.echo(json.dumps(_page(plan, name, trials), indent=2))
         return
-    from hsearch.cluster.run import SearchOptions, check_options
+    from hsearch.cluster.options import check_options
+    from hsearch.cluster.run import SearchOptions
 
     options = SearchOptions(
         trials=trials,

@@ -7,23 +7,14 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hsearch.addresses import Place, shared_place
-from hsearch.cluster.preflight import (
-    Node,
-    Plan,
-    check_share,
-    groups_with_room,
-    hosts_of,
-    plan_groups,
-    this_machine,
-)
+from hsearch.cluster.options import ClusterOptions, first_plan
+from hsearch.cluster.preflight import groups_with_room, hosts_of
 from hsearch.cluster.session import Session
 from hsearch.cluster.version import code_version
-from hsearch.data.places import absolute, check_writable
+from hsearch.data.places import absolute
 from hsearch.errors import ClusterError, HsearchError
 from hsearch.results import EpochRecord
 from hsearch.search.watch import Watch
@@ -39,48 +30,6 @@ TEND_SECONDS = 5.0
 LISTEN_SECONDS = 1.0
 PAUSE_SECONDS = 120.0
 """How long a stop waits for running epochs to end."""
-MACHINE_SECONDS = 1200.0
-"""How long an autoscaling cluster may take for its first machine."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClusterOptions:
-    """How the cluster is used.
-
-    Attributes:
-        address: Of a running Ray cluster; None for one on this machine.
-        workers_per_fold: DDP ranks of one fold training.
-        cpus_per_worker: Of one rank; None for 1, or a GPU's share of its node.
-        gpus_per_worker: Of one rank, maybe a share; None for 1 where there are any.
-        groups: Most fold trainings at once; None for as many as fit.
-        folder: Of checkpoints: an address, or a folder that all nodes see.
-    """
-
-    address: str | None = None
-    workers_per_fold: int = 1
-    cpus_per_worker: int | None = None
-    gpus_per_worker: float | None = None
-    groups: int | None = None
-    folder: Place = Path("studies")
-
-
-def check_options(options: ClusterOptions) -> None:
-    """Raises if jobs could never be placed or keep their checkpoints; needs no Ray."""
-    check_writable(options.folder)
-    shared_place()  # which raises if it holds credentials
-    check_share(options.gpus_per_worker, options.workers_per_fold)
-    if options.address is None:
-        _plan([this_machine()], options)
-
-
-def _plan(nodes: list[Node], options: ClusterOptions) -> Plan:
-    return plan_groups(
-        nodes,
-        options.workers_per_fold,
-        options.cpus_per_worker,
-        options.gpus_per_worker,
-        options.groups,
-    )
 
 
 def _passed_on() -> dict[str, str]:
@@ -123,7 +72,7 @@ class Crew:
         self.noun, self.must_share = noun, must_share
         self.options, self.watch, self.folder = options, watch, folder
         self.session, self.lost = session, halted or threading.Event()
-        self.plan = self._first_plan()
+        self.plan = first_plan(options, session, watch.said, self.lost)
         watch.said(self.plan.arithmetic)
         self.alive, self.wanted = 0, self.plan.groups
         self._leaving: list[int] = []
@@ -132,25 +81,6 @@ class Crew:
         self._events: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._tended = 0.0
         self._over = threading.Event()
-
-    def _first_plan(self) -> Plan:
-        """The plan for the machines that are there; where more can be asked for, it waits.
-
-        What machines an autoscaling cluster could start is not known, so it waits only if GPUs are
-        asked for and there are none.
-        """
-        options, deadline = self.options, time.monotonic() + MACHINE_SECONDS
-        ranks = (options.groups or 1) * options.workers_per_fold
-        while True:
-            nodes = self.session.nodes()
-            none_yet = not any(node.gpus for node in nodes)
-            waits = options.address is not None and options.gpus_per_worker and none_yet
-            if not waits or time.monotonic() > deadline or self.lost.is_set():
-                return _plan(nodes, options)
-            if deadline - time.monotonic() > MACHINE_SECONDS - 1:
-                self.session.ask_for(ranks, {"GPU": options.gpus_per_worker or 0.0})
-                self.watch.said("The cluster has no GPU yet; waiting for a machine.")
-            time.sleep(TEND_SECONDS)
 
     @property
     def size(self) -> int:

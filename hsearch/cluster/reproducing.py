@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hsearch.addresses import Place
-from hsearch.cluster.crew import ClusterOptions, Crew
+from hsearch.cluster.crew import Crew
+from hsearch.cluster.options import ClusterOptions
 from hsearch.cluster.run import claim_folder
 from hsearch.cluster.session import ray_session
 from hsearch.data.places import absolute, remove

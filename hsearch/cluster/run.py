@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hsearch.addresses import Place
-from hsearch.cluster.crew import ClusterOptions, Crew
-from hsearch.cluster.crew import check_options as check_options
+from hsearch.cluster.crew import Crew
 from hsearch.cluster.desk import Desk
+from hsearch.cluster.options import ClusterOptions
 from hsearch.cluster.preflight import concurrent_trials
 from hsearch.cluster.session import ray_session
 from hsearch.data.places import absolute, read_or_write
