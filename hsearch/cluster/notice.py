@@ -104,7 +104,7 @@ class NodesHere:
         if not self._head.is_there():
             return []
         try:
-            nodes = self._gcs.get_all_node_info()
+            nodes = self._gcs.get_all_node_info(timeout=ASK_SECONDS)
         except RayError:  # busy or gone, which the next looks will show
             return self._last
         self._last = [
