@@ -94,20 +94,27 @@ class NodesHere:
                 f"`--address` must be that of a running Ray head, but '{address}' does not answer."
             )
         self._gcs: Any = ray._raylet.GcsClient(address=address)
+        self._last: list[str] = []
 
     def alive(self) -> list[str]:
         """Returns the ids of those that are alive; none where the head is gone."""
+        from ray.core.generated.gcs_pb2 import GcsNodeInfo
+        from ray.exceptions import RayError
+
         if not self._head.is_there():
             return []
-        from ray.core.generated.gcs_pb2 import GcsNodeInfo
-
-        return [
+        try:
+            nodes = self._gcs.get_all_node_info(timeout=ASK_SECONDS)
+        except RayError:  # busy or gone, which the next looks will show
+            return self._last
+        self._last = [
             node.hex()
-            for node, info in self._gcs.get_all_node_info().items()
+            for node, info in nodes.items()
             if info.state == GcsNodeInfo.ALIVE
             and "node:__internal_head__" not in info.resources_total
             and _is_here(info.node_manager_address)
         ]
+        return self._last
 
     def wait(self) -> None:
         """Waits until there is one."""

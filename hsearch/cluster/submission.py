@@ -41,8 +41,11 @@ class RayJob:
 
     def last_lines(self) -> str:
         """Returns the end of what the job has printed, or Ray's own words if it printed nothing."""
-        printed = self._client.get_job_logs(self.id).strip()
-        said = printed or str(self._client.get_job_info(self.id).message or "")
+        try:
+            printed = self._client.get_job_logs(self.id).strip()
+            said = printed or str(self._client.get_job_info(self.id).message or "")
+        except (OSError, RuntimeError):
+            return f"(the dashboard does not tell; try `ray job logs {self.id}`)"
         return "\n".join(said.splitlines()[-SHOWN_LINES:])
 
 

@@ -123,9 +123,11 @@ def test_every_value_to_change_stands_above_the_line(name):
     answers = checked_answers(provider, given)
     text = cluster_file(provider, answers)
     below = text.rpartition("From here on nothing needs to be changed")[2]
-    keys = ("region", "zone", "project-id", "bucket", "shared", "head-host", "worker-hosts")
-    keys += ("image", "head-type", "worker-type", "head-profile", "worker-profile", "ssh-key")
-    for key in answers.keys() & set(keys):
+    keys = {
+        *("region", "zone", "project-id", "bucket", "shared", "head-host", "worker-hosts"),
+        *("image", "head-type", "worker-type", "head-profile", "worker-profile", "ssh-key"),
+    }
+    for key in answers.keys() & keys:
         assert answers[key].partition(",")[0] in text
         assert answers[key].partition(",")[0] not in below
 

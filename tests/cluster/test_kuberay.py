@@ -10,7 +10,7 @@ from ray.scripts.scripts import start
 from hsearch.cluster.answers import checked_answers
 from hsearch.cluster.cluster_file import cluster_file
 
-ANSWERS = (
+ANSWERS: tuple[dict[str, str], ...] = (
     {},
     {"name": "ours", "namespace": "lab", "workers": "3", "worker-gpus": "2", "image": "a.b/c:1"}
     | {"shared": "gs://store/folder?project_id=x", "worker-memory": "64Gi"},
