@@ -1,6 +1,7 @@
 # make demo: set up .venv and search two methods on the embedded data set.
-# make test: set up .venv with the dev extras, then lint, type-check and run all tests; a browser and
-#            PostgreSQL, which some of them use, are installed where apt-get can do so.
+# make test: set up .venv with the dev extras, then lint, type-check and run all tests; a browser,
+#            PostgreSQL and an ssh server, which some of them use, are installed where apt-get can do
+#            so. The test of a cluster of hosts needs root.
 
 PYTHON ?= python3
 VENV := .venv

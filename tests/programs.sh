@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the programs that tests use and pip cannot bring: a browser with its driver, and the
-# server of PostgreSQL. Where that cannot be done it says what to install, and the tests that need
+# Installs the programs that tests use and pip cannot bring: a browser with its driver, the server of
+# PostgreSQL, and what makes hosts on one machine. Where that cannot be done it says what to install, and the tests that need
 # it fail with the same words.
 
 missing=""
@@ -15,6 +15,10 @@ need() { # need PACKAGE PROGRAM...: the first of the programs that exists will d
 
 need chromium chromium
 need chromium-driver chromedriver
+need iproute2 ip
+need openssh-client ssh
+need openssh-server /usr/sbin/sshd
+need rsync rsync
 need postgresql postgres /usr/lib/postgresql/*/bin/postgres
 [ -z "$missing" ] && exit 0
 

@@ -119,7 +119,7 @@ def tune_command() -> str:
     sets = " ".join(f"--set {key}={value}" for key, value in settings.items())
     return (
         f"hsearch tune --method proxy_nca --data toy --study toy {sets} --trials 3 --no-race "
-        "--workers-per-fold 2 --address auto 2>&1 | cat"
+        "--groups 2 --workers-per-fold 2 --address auto 2>&1 | cat"
     )
 
 
