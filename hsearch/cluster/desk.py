@@ -11,7 +11,7 @@ from hsearch.errors import ClusterError, HsearchError
 from hsearch.folds import NUM_FOLDS
 from hsearch.results import FoldResult
 from hsearch.search.diagnosis import diagnose
-from hsearch.search.record import StudyRecord, TrialRecord
+from hsearch.search.record import TrialRecord
 from hsearch.search.study import Study
 from hsearch.search.watch import Watch
 from hsearch.training.folder import fold_folder
@@ -48,6 +48,7 @@ class Desk:
         self.running = {t.number: t for t in recorded if t.state == "running"}
         self.unfinished = deque(self.running.values())
         self.trouble: HsearchError | None = None
+        self.best = study.best
 
     @property
     def folds_ahead(self) -> int:
@@ -100,15 +101,17 @@ class Desk:
         if trial.state == "running":
             return False
         self.running.pop(number, None)
-        record = self.study.record()
-        self._remove_networks(record, spare_broken_off=self.folds_ahead > 1)
-        if (diagnosis := diagnose(record)) is not None:
+        self._remove_beaten(trial)
+        if trial.state == "failed" and (diagnosis := diagnose(self.study.record())) is not None:
             self.trouble = HsearchError(diagnosis)
         return True
 
     def close(self) -> None:
-        """Removes what only running trainings could still have needed."""
-        self._remove_networks(self.study.record(), spare_broken_off=False)
+        """Removes all networks but the best trial's and those of trials that may go on."""
+        kept = set(self.running) | ({self.study.best.number} if self.study.best else set())
+        for trial in self.study.record().trials:
+            if trial.number not in kept:
+                self._remove_networks(trial)
 
     def path(self, number: int, fold: int) -> Path:
         """Returns the run folder of a fold."""
@@ -121,19 +124,18 @@ class Desk:
             return self.study.fail(number, outcome["failed"])
         return self.study.record_fold(number, FoldResult.from_dict(json.loads(outcome["result"])))
 
-    def _remove_networks(self, record: StudyRecord, *, spare_broken_off: bool) -> None:
-        """Removes the run folders of ended trials other than the best.
+    def _remove_beaten(self, ended: TrialRecord) -> None:
+        """Removes the networks of a trial that has ended, or of the best one that it has beaten.
 
-        Args:
-            record: Of the study.
-            spare_broken_off: Whether to spare trials without all folds, of which one may still be
-                in training.
+        Without a race a trial may end while other folds of it are in training; `close` sees to it.
         """
-        kept = set(self.running) | ({record.best.number} if record.best else set())
-        for trial in record.trials:
-            broken_off = len(trial.folds) < NUM_FOLDS
-            if trial.number not in kept and not (spare_broken_off and broken_off):
-                shutil.rmtree(fold_folder(self.folder, trial.number, 0).parent, ignore_errors=True)
+        before, self.best = self.best, self.study.best
+        beaten = before if self.best and self.best.number == ended.number else ended
+        if beaten and (len(beaten.folds) == NUM_FOLDS or self.folds_ahead == 1):
+            self._remove_networks(beaten)
+
+    def _remove_networks(self, trial: TrialRecord) -> None:
+        shutil.rmtree(fold_folder(self.folder, trial.number, 0).parent, ignore_errors=True)
 
     def _tell(self, trial: TrialRecord) -> None:
         self.watch.trial(trial)

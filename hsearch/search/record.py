@@ -81,6 +81,11 @@ class TrialRecord(Spec):
         return statistics.stdev(self.scores) / math.sqrt(NUM_FOLDS)
 
 
+def rank(trial: TrialRecord) -> tuple[float, int]:
+    """Orders complete trials: by the mean, the earliest among equals."""
+    return trial.score or 0.0, -trial.number
+
+
 class StudyRecord(Spec):
     """A study as recorded at one moment.
 
@@ -106,7 +111,7 @@ class StudyRecord(Spec):
     def best(self) -> TrialRecord | None:
         """The complete trial with the highest mean, the earliest among equals."""
         complete = [trial for trial in self.trials if trial.state == "complete"]
-        return max(complete, key=lambda t: (t.score or 0.0, -t.number), default=None)
+        return max(complete, key=rank, default=None)
 
     @property
     def folds_trained(self) -> int:
