@@ -8,7 +8,7 @@ disk, is tried on another one.
 """
 
 import asyncio
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -69,24 +69,40 @@ class Board:
         self._waiting: deque[Ticket] = deque()
         self._groups: dict[int, Group] = {}
         self._events: list[Event] = []
+        self._outcomes: defaultdict[str, list[Event]] = defaultdict(list)
         self._changed = asyncio.Condition()
         self._closed = False
 
     async def train(self, key: tuple[int, int], job: str, path: str, kind: Kind = "train") -> Event:
         """Hangs out a job and returns its outcome; one that hangs there already is not doubled."""
-        ticket = self._find(tuple(key))
-        if ticket is None:
-            future: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
-            ticket = Ticket((key[0], key[1]), job, path, kind, future)
-            self._waiting.append(ticket)
-            await self._wake()
+        ticket = await self._hang(key, job, path, kind)
         return await asyncio.shield(ticket.outcome)
+
+    async def hang(self, follower: str, key: tuple[int, int], job: str, path: str) -> None:
+        """Hangs out a fold whose outcome a follower asks for; see `outcomes`."""
+        ticket = await self._hang(key, job, path, "train")
+        ticket.outcome.add_done_callback(lambda _: self._keep(follower, ticket))
+
+    async def outcomes(self, follower: str, reported: list[tuple[int, int]]) -> list[Event]:
+        """Returns the outcomes for a follower, at least one.
+
+        Args:
+            follower: Who asks.
+            reported: Keys of those that it need not be given again.
+        """
+        outcomes = self._outcomes[follower]
+        outcomes[:] = [outcome for outcome in outcomes if outcome["key"] not in reported]
+        async with self._changed:
+            await self._changed.wait_for(lambda: bool(outcomes))
+        return list(outcomes)
 
     async def withdraw(self, number: int) -> None:
         """Takes the jobs of a trial down; one that is being trained will not be hung out again."""
         for ticket in self._tickets():
             ticket.withdrawn |= ticket.key[0] == number
         self._waiting = deque(t for t in self._waiting if not t.withdrawn)
+        for outcomes in self._outcomes.values():
+            outcomes[:] = [outcome for outcome in outcomes if outcome["key"][0] != number]
 
     async def enter(self, group: int, nodes: list[str]) -> None:
         """A group has started, for the first time or anew after a worker was lost."""
@@ -184,6 +200,20 @@ class Board:
         for group in self._groups.values():
             group.leaving |= after_epoch
         await self._wake()
+
+    async def _hang(self, key: tuple[int, int], job: str, path: str, kind: Kind) -> Ticket:
+        ticket = self._find(tuple(key))
+        if ticket is None:
+            future: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
+            ticket = Ticket((key[0], key[1]), job, path, kind, future)
+            self._waiting.append(ticket)
+            await self._wake()
+        return ticket
+
+    def _keep(self, follower: str, ticket: Ticket) -> None:
+        if not ticket.withdrawn:
+            self._outcomes[follower].append({"key": ticket.key, **ticket.outcome.result()})
+            self._waker = asyncio.ensure_future(self._wake())
 
     def _find(self, key: tuple[int, ...]) -> Ticket | None:
         wanted = (ticket for ticket in self._tickets() if not ticket.withdrawn)

@@ -3,6 +3,7 @@
 import json
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from hsearch.addresses import Place
@@ -11,7 +12,7 @@ from hsearch.errors import ClusterError, DatasetError, HsearchError
 from hsearch.folds import NUM_FOLDS
 from hsearch.results import FoldResult
 from hsearch.search.diagnosis import diagnose
-from hsearch.search.record import StudyRecord, TrialRecord
+from hsearch.search.record import TrialRecord
 from hsearch.search.study import Study
 from hsearch.search.watch import Watch
 from hsearch.training.folder import fold_folder, trial_name
@@ -49,6 +50,9 @@ class Desk:
         self.unfinished = deque(self.running.values())
         self.trouble: HsearchError | None = None
         self._stopped = False
+        self.best = study.best
+        self._remover = ThreadPoolExecutor(1)  # a bucket may be slow, and the driver must not be
+        self._left: DatasetError | None = None
 
     @property
     def folds_ahead(self) -> int:
@@ -103,9 +107,8 @@ class Desk:
         if trial.state == "running":
             return False
         self.running.pop(number, None)
-        record = self.study.record()
-        self._remove_networks(record, spare_broken_off=self.folds_ahead > 1)
-        if (diagnosis := diagnose(record)) is not None:
+        self._remove_beaten(trial)
+        if trial.state == "failed" and (diagnosis := diagnose(self.study.record())) is not None:
             self.trouble = HsearchError(diagnosis)
         return True
 
@@ -114,8 +117,20 @@ class Desk:
         self._stopped = True
 
     def close(self) -> None:
-        """Removes what only running trainings could still have needed."""
-        self._remove_networks(self.study.record(), spare_broken_off=False)
+        """Removes all networks but the best trial's and those of trials that may go on."""
+        self._remover.shutdown()
+        self._left = None
+        best = {self.study.best.number} if self.study.best else set()
+        kept = {trial_name(number) for number in {*self.running, *best}}
+        trials = {trial_name(t.number): t.number for t in self.study.record().trials}
+        try:
+            there = children(self.folder)
+        except DatasetError as error:
+            there, self._left = [], error
+        for name in trials.keys() & set(there) - kept:
+            self._remove_networks(trials[name])
+        if self._left is not None:
+            self.watch.said(f"Networks that nobody needs are still kept: {self._left}")
 
     def path(self, number: int, fold: int) -> Place:
         """Returns the run folder of a fold."""
@@ -128,24 +143,21 @@ class Desk:
             return self.study.fail(number, outcome["failed"])
         return self.study.record_fold(number, FoldResult.from_dict(json.loads(outcome["result"])))
 
-    def _remove_networks(self, record: StudyRecord, *, spare_broken_off: bool) -> None:
-        """Removes the run folders of ended trials other than the best.
+    def _remove_beaten(self, ended: TrialRecord) -> None:
+        """Removes the networks of a trial that has ended, or of the best one that it has beaten.
 
-        Args:
-            record: Of the study.
-            spare_broken_off: Whether to spare trials without all folds, of which one may still be
-                in training.
+        Without a race a trial may end while other folds of it are in training; `close` sees to it.
         """
-        kept = set(self.running) | ({record.best.number} if record.best else set())
+        before, self.best = self.best, self.study.best
+        beaten = before if self.best and self.best.number == ended.number else ended
+        if beaten and (len(beaten.folds) == NUM_FOLDS or self.folds_ahead == 1):
+            self._remover.submit(self._remove_networks, beaten.number)
+
+    def _remove_networks(self, number: int) -> None:
         try:
-            there = set(children(self.folder))
-            for trial in record.trials:
-                broken_off = len(trial.folds) < NUM_FOLDS
-                spared = trial.number in kept or (spare_broken_off and broken_off)
-                if not spared and trial_name(trial.number) in there:
-                    remove(self.folder / trial_name(trial.number))
-        except DatasetError as error:  # what is left goes at the next end of a trial
-            self.watch.said(f"Networks that nobody needs are still kept: {error}")
+            remove(self.folder / trial_name(number))
+        except DatasetError as error:  # they go at the end of the search, or of the next one
+            self._left = error
 
     def _tell(self, trial: TrialRecord) -> None:
         self.watch.trial(trial)

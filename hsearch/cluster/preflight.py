@@ -16,6 +16,10 @@ MAX_CPUS_PER_GPU = 8
 RANK_BYTES = 1.5e9
 """Memory of a rank without its network and data: the packages that it imports."""
 
+SPARE_FROM = 4
+SPARE_TRIALS = 0.05
+"""How many trials more than groups, as a share, where each has one fold in training at a time."""
+
 
 @dataclass(frozen=True)
 class Node:
@@ -125,13 +129,19 @@ def plan_groups(
 def concurrent_trials(groups: int, folds_ahead: int) -> int:
     """Returns how many trials keep so many groups busy.
 
+    From SPARE_FROM groups on there are a few more of them, so that a fold waits for every group
+    that comes back while the driver decides.
+
     Args:
         groups: Fold trainings at once.
         folds_ahead: How many folds of one trial may be trained at once.
     """
     if groups == 1:
         return 1
-    return -(-groups // folds_ahead) + (folds_ahead > 1)
+    if folds_ahead > 1:
+        return math.ceil(groups / folds_ahead) + 1
+    spare = math.ceil(SPARE_TRIALS * groups) if groups >= SPARE_FROM else 0
+    return groups + spare
 
 
 def groups_with_room(nodes: Sequence[Node], plan: Plan, limit: int | None = None) -> int:

@@ -1,6 +1,6 @@
 """Ray Tune over the study: a thin searcher, a scheduler for the race, and light trials.
 
-Tune's trials train nothing: they hang jobs on the board and wait. What Tune keeps of its own
+Tune's trials train nothing: they wait for outcomes and report them. What Tune keeps of its own
 (pickles of searcher and scheduler, results) decides nothing and is thrown away with the session.
 """
 
@@ -11,37 +11,32 @@ from typing import Any
 
 import ray
 from ray import tune
-from ray.actor import ActorHandle
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
 from hsearch.cluster.board import light
 from hsearch.cluster.crew import Crew
 from hsearch.cluster.desk import Desk
+from hsearch.cluster.following import Following
 from hsearch.errors import ClusterError
-from hsearch.folds import NUM_FOLDS
 
 MAX_FAILURES = 3
 
 
-def follow_trial(config: dict[str, Any]) -> None:
-    """Body of a light trial: hangs out the jobs of its folds and reports every outcome.
+def follow_trials(config: dict[str, Any]) -> None:
+    """Body of a light trial: reports the outcomes of the jobs that hang on the board for it.
 
-    Tune lets it go on after a report only if the race does.
+    The board keeps an outcome until its report has returned: one that is started anew loses none.
 
     Args:
-        config: `number`, `board` (name of the actor), `ahead` (folds at once), and `jobs`: a list
-            of (fold, FoldJob as JSON, run folder).
+        config: `board` (name of the actor) and `follower` (name of this one).
     """
     board = ray.get_actor(config["board"])
-    waiting = list(config["jobs"])
-    running: list[ray.ObjectRef] = []
-    while waiting or running:
-        while waiting and len(running) < config["ahead"]:
-            fold, job, path = waiting.pop(0)
-            running.append(board.train.remote((config["number"], fold), job, path))
-        done, running = ray.wait(running)
-        tune.report({"number": config["number"], "outcome": ray.get(done[0])})
+    reported: list[tuple[int, int]] = []
+    while True:
+        outcomes = ray.get(board.outcomes.remote(config["follower"], reported))
+        tune.report({"outcomes": outcomes})
+        reported = [outcome["key"] for outcome in outcomes]
 
 
 class _Unkept:
@@ -54,26 +49,18 @@ class _Unkept:
 class StudySearcher(_Unkept, Searcher):  # type: ignore[misc]
     """Lets the desk propose."""
 
-    def __init__(self, desk: Desk, board: str) -> None:
+    def __init__(self, desk: Desk, following: Following, board: str) -> None:
         super().__init__(metric=None, mode=None)
-        self.desk, self.board = desk, board
+        self.desk, self.following, self.board = desk, following, board
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
         """Returns the configuration of a light trial, None for "later", or FINISHED."""
-        trial = self.desk.next_trial()
-        if trial is None:
-            return Searcher.FINISHED if self.desk.is_over else None
-        jobs = [trial.job.model_copy(update={"fold": f}) for f in range(NUM_FOLDS)]
-        return {
-            "number": trial.number,
-            "board": self.board,
-            "ahead": self.desk.folds_ahead,
-            "jobs": [
-                (job.fold, job.model_dump_json(), str(self.desk.path(trial.number, job.fold)))
-                for job in jobs
-                if job.fold not in trial.folds
-            ],
-        }
+        while (trial := self.desk.next_trial()) is not None:
+            follower = self.following.with_room()
+            self.following.begin(follower or trial_id, trial)
+            if follower is None:
+                return {"board": self.board, "follower": trial_id}
+        return Searcher.FINISHED if self.desk.is_over else None
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
@@ -93,11 +80,11 @@ class StudySearcher(_Unkept, Searcher):  # type: ignore[misc]
 
 
 class FoldScheduler(_Unkept, FIFOScheduler):  # type: ignore[misc]
-    """Enters every outcome in the study and ends a trial when the record says so."""
+    """Enters every outcome in the study and ends a light trial that has nothing more to follow."""
 
-    def __init__(self, desk: Desk, board: ActorHandle) -> None:
+    def __init__(self, following: Following) -> None:
         super().__init__()
-        self.desk, self.board = desk, board
+        self.following = following
 
     def on_trial_result(
         self,
@@ -106,12 +93,10 @@ class FoldScheduler(_Unkept, FIFOScheduler):  # type: ignore[misc]
         result: dict[str, Any],
     ) -> str:
         """Returns whether Tune's trial goes on."""
-        number, outcome = result["number"], _outcome(result)
-        if not self.desk.enter(number, outcome):
-            decision: str = TrialScheduler.CONTINUE
-            return decision
-        self.board.withdraw.remote(number)
-        decision = TrialScheduler.STOP
+        for outcome in result["outcomes"]:
+            self.following.enter(outcome)
+        goes_on = self.following.has_work(trial.trial_id)
+        decision: str = TrialScheduler.CONTINUE if goes_on else TrialScheduler.STOP
         return decision
 
 
@@ -153,11 +138,12 @@ def run_tune(desk: Desk, crew: Crew, stopping: threading.Event) -> None:
     def halted() -> bool:
         return crew.is_halted() or desk.trouble is not None
 
+    following = Following(desk, crew.board)
     tuner = tune.Tuner(
-        tune.with_resources(follow_trial, light()),
+        tune.with_resources(follow_trials, light()),
         tune_config=tune.TuneConfig(
-            search_alg=StudySearcher(desk, crew.name),
-            scheduler=FoldScheduler(desk, crew.board),
+            search_alg=StudySearcher(desk, following, crew.name),
+            scheduler=FoldScheduler(following),
             num_samples=-1,
             reuse_actors=True,
             trial_dirname_creator=lambda trial: str(trial.trial_id),
@@ -172,9 +158,3 @@ def run_tune(desk: Desk, crew: Crew, stopping: threading.Event) -> None:
         ),
     )
     tuner.fit()
-
-
-def _outcome(result: dict[str, Any]) -> dict[str, Any]:
-    """Takes the outcome out of a result, which Tune has flattened."""
-    prefix = "outcome/"
-    return {key.removeprefix(prefix): v for key, v in result.items() if key.startswith(prefix)}

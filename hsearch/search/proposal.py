@@ -4,7 +4,8 @@ The sampler works on a copy of the record in memory, so that the record itself o
 whole trials and a proposal costs milliseconds.
 """
 
-from collections.abc import Mapping
+import heapq
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
 import optuna
@@ -23,6 +24,8 @@ from hsearch.search.space import SearchSpace
 from hsearch.spec import FoldJob, KnobValue
 from hsearch.training.optimizer import learning_rates
 from hsearch.training.resolve import with_knobs
+
+NEWEST_SHOWN, BEST_SHOWN = 500, 25  # ended trials that a sampler sees in a long study
 
 ATTEMPTS = 50  # proposals for one trial, where ranges allow knobs that do not fit together
 
@@ -46,6 +49,34 @@ class Proposal:
     distributions: dict[str, BaseDistribution]
     job: FoldJob
     system_attrs: Mapping[str, object]
+
+
+class _Copy(InMemoryStorage):
+    """Shows a sampler the trials that it can weigh in good time.
+
+    Those are all that run, the newest that have ended, and the best of the others, which TPE
+    models the good part of the space by; to it, what is old counts little anyway.
+    """
+
+    def get_all_trials(
+        self,
+        study_id: int,
+        deepcopy: bool = True,
+        states: Container[TrialState] | None = None,
+    ) -> list[FrozenTrial]:
+        """Returns the trials that are shown."""
+        trials = super().get_all_trials(study_id, deepcopy, states)
+        ended = [trial for trial in trials if trial.state.is_finished()]
+        if len(ended) <= NEWEST_SHOWN:
+            return trials
+        old = [t for t in ended[:-NEWEST_SHOWN] if t.state == TrialState.COMPLETE]
+        best = heapq.nlargest(BEST_SHOWN, old, key=lambda trial: (trial.value, -trial.number))
+        shown = {trial.number for trial in (*best, *ended[-NEWEST_SHOWN:])}
+        return [t for t in trials if t.number in shown or not t.state.is_finished()]
+
+    def all_trials(self) -> list[FrozenTrial]:
+        """Returns all trials, by number."""
+        return super().get_all_trials(_ID, deepcopy=False)
 
 
 class Proposer:
@@ -99,13 +130,13 @@ class Proposer:
         raise ConfigError(f"{ATTEMPTS} proposals in a row could not be used; the last: {reason}")
 
     def _start_copy(self) -> None:
-        self._copy = InMemoryStorage()
+        self._copy = _Copy()
         self._copy.create_new_study([StudyDirection.MAXIMIZE], _NAME)
         for number in sorted(self._seen):
             self._copy.create_new_trial(_ID, self._seen[number])
 
     def _copied(self) -> list[FrozenTrial]:
-        return self._copy.get_all_trials(_ID, deepcopy=False)
+        return self._copy.all_trials()
 
     def _as_the_sampler_sees(self, trial: FrozenTrial) -> FrozenTrial:
         """The trial without its results.

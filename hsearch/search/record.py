@@ -81,6 +81,11 @@ class TrialRecord(Spec):
         return statistics.stdev(self.scores) / math.sqrt(NUM_FOLDS)
 
 
+def rank(trial: TrialRecord) -> tuple[float, int]:
+    """Orders complete trials: by the mean, the earliest among equals."""
+    return trial.score or 0.0, -trial.number
+
+
 class StudyRecord(Spec):
     """A study as recorded at one moment.
 
@@ -108,7 +113,7 @@ class StudyRecord(Spec):
     def best(self) -> TrialRecord | None:
         """The complete trial with the highest mean, the earliest among equals."""
         complete = [trial for trial in self.trials if trial.state == "complete"]
-        return max(complete, key=lambda t: (t.score or 0.0, -t.number), default=None)
+        return max(complete, key=rank, default=None)
 
     def is_over(self, trials: int) -> bool:
         """Whether the study has so many trials and none of them is unfinished."""

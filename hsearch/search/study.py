@@ -12,8 +12,9 @@ follows from it, so that `take_over` can complete whatever a kill interrupted.
 
 import math
 import statistics
+from collections.abc import Mapping
 from contextlib import closing
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
@@ -37,7 +38,7 @@ from hsearch.search.reading import (
     known_names,
     package_versions,
 )
-from hsearch.search.record import StudyRecord, StudySpec, TrialRecord
+from hsearch.search.record import StudyRecord, StudySpec, TrialRecord, rank
 from hsearch.search.storage import Storage
 from hsearch.search.stored import StoredStudy
 
@@ -47,7 +48,12 @@ if TYPE_CHECKING:  # proposing imports torch, which a study that is only read do
 
 
 class Study(StoredStudy):
-    """The record of one study, open for reading and, after `open`, for searching."""
+    """The record of one study, open for reading and, after `open`, for searching.
+
+    Attributes:
+        spec: What is searched and how.
+        best: As in the record, known to the driver at any time.
+    """
 
     def __init__(self, name: str, storage: Storage, proposer: "Proposer | None" = None) -> None:
         super().__init__(name, storage)
@@ -55,6 +61,10 @@ class Study(StoredStudy):
         self._reader = TrialReader()
         # What the one driver knows, who need not read what it has written.
         self._known: dict[int, TrialRecord] = {}
+        self._complete: dict[int, list[float]] = {}
+        self._sigma: float | None = None
+        self._notes: dict[str, Any] = {}
+        self.best: TrialRecord | None = None
         self.spec = StudySpec.from_dict(self.attribute("spec"))
 
     @classmethod
@@ -148,25 +158,31 @@ class Study(StoredStudy):
 
     def note_run(self, run_id: str, number: int | None = None) -> None:
         """Notes the MLflow run of a trial, or of the study."""
-        self.set_attribute("mlflow_run" if number is None else f"mlflow_run.{number}", run_id)
+        with self._held():
+            self.set_attribute("mlflow_run" if number is None else _run_key(number), run_id)
+            if number in self._known:
+                self._known[number] = self._known[number].model_copy(update={"run_id": run_id})
+
+    def set_attribute(self, key: str, value: object) -> None:
+        """Sets an attribute of the study to a plain value."""
+        with self._held():
+            super().set_attribute(key, value)
+            self._notes[key] = value
 
     def record(self) -> StudyRecord:
         """Returns the study as it is now."""
         with self._held():
-            attributes = self._attributes()
             if self._proposer is None:  # another process may be writing
-                trials = [self._reader.read(trial) for trial in self._stored()]
+                attributes = self._attributes()
+                trials = [self._read(trial, attributes) for trial in self._stored()]
             else:
-                trials = list(self._known.values())
-            runs = {int(k.split(".")[1]): v for k, v in attributes.items() if "mlflow_run." in k}
+                attributes, trials = self._notes, list(self._known.values())
             driver = attributes.get("driver")
             searching = driver_lives(driver)
             return StudyRecord(
                 name=self.name,
                 spec=self.spec,
-                trials=tuple(
-                    trial.model_copy(update={"run_id": runs.get(trial.number)}) for trial in trials
-                ),
+                trials=tuple(trials),
                 searching=searching,
                 run_id=attributes.get("mlflow_run"),
                 versions=attributes.get("versions", {}),
@@ -215,11 +231,12 @@ class Study(StoredStudy):
 
     def _loses(self, number: int, scores: list[float]) -> bool:
         """Asks the race, and notes the reason for which the trial loses."""
-        complete = [t for t in self._known.values() if t.state == "complete"]
-        best = max(complete, key=lambda t: (t.score or 0.0, -t.number), default=None)
+        best = self.best
         if best is None or best.score is None:
             return False
-        said = verdict(scores, best.scores, noise_sd([t.scores for t in complete]))
+        if self._sigma is None:
+            self._sigma = noise_sd([self._complete[number] for number in sorted(self._complete)])
+        said = verdict(scores, best.scores, self._sigma)
         if said.lost:
             why = {"reason": said.sentence(best.number), "expected": best.score - said.behind}
             self._optuna.set_trial_user_attr(self._key(number), LOST, why)
@@ -233,8 +250,15 @@ class Study(StoredStudy):
     def _remember(self, trial: FrozenTrial) -> TrialRecord:
         if self._proposer is not None:
             self._proposer.remember(trial)
-        self._known[trial.number] = self._reader.read(trial)
-        return self._known[trial.number]
+        record = self._known[trial.number] = self._read(trial, self._notes)
+        if record.state == "complete" and trial.number not in self._complete:
+            self._complete[trial.number], self._sigma = record.scores, None
+            self.best = max(filter(None, (self.best, record)), key=rank)
+        return record
+
+    def _read(self, trial: FrozenTrial, attributes: Mapping[str, Any]) -> TrialRecord:
+        run_id = attributes.get(_run_key(trial.number))
+        return self._reader.read(trial).model_copy(update={"run_id": run_id})
 
     def _trial(self, number: int) -> TrialRecord:
         if number not in self._known:
@@ -246,10 +270,15 @@ class Study(StoredStudy):
     def _read_trials(self) -> list[FrozenTrial]:
         """Learns the trials as they are stored now."""
         with self._held():
+            self._notes = self._attributes()
             stored = self._stored()
             for trial in stored:
                 self._remember(trial)
             return stored
+
+
+def _run_key(number: int) -> str:
+    return f"mlflow_run.{number}"
 
 
 def study_names(storage: str) -> list[str]:

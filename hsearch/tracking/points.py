@@ -37,11 +37,15 @@ def trial_points(trial: TrialRecord) -> Iterator[Point]:
         )
 
 
-def study_points(record: StudyRecord) -> Iterator[Point]:
+def study_points(record: StudyRecord, since: int = 0) -> Iterator[Point]:
     """Yields the state of the study after each finished trial, in the order they finished in.
 
     The step is the number of finished trials, so the curve of the objective's mean is that of the
     best trial so far.
+
+    Args:
+        record: Of the study.
+        since: The first step that is wanted.
     """
     finished = [(trial.ended, trial.number, trial) for trial in record.trials if trial.ended]
     counts = dict.fromkeys(("complete", "lost", "failed"), 0)
@@ -54,6 +58,8 @@ def study_points(record: StudyRecord) -> Iterator[Point]:
         folds["saved"] += NUM_FOLDS - len(trial.folds) if trial.state == "lost" else 0
         if trial.state == "complete" and _rank(trial) > _rank(best):
             best, shown = trial, {"best/trial": float(trial.number), **_summary(trial)}
+        if step < since:
+            continue
         values = {f"trials/{state}": float(count) for state, count in counts.items()}
         values |= {f"folds/{kind}": float(count) for kind, count in folds.items()}
         yield from points_of({**values, **shown}, step=step, time=milliseconds(ended))

@@ -104,8 +104,14 @@ def trial_view(record: StudyRecord, trial: TrialRecord, *, interrupted: bool = F
     )
 
 
-def study_view(record: StudyRecord, status: Status) -> RunView:
-    """Returns the run of the study itself, which shows the best trial so far."""
+def study_view(record: StudyRecord, status: Status, since: int = 0) -> RunView:
+    """Returns the run of the study itself, which shows the best trial so far.
+
+    Args:
+        record: Of the study.
+        status: Of the run.
+        since: The first step of its metrics that is wanted.
+    """
     job, best = record.spec.job, record.best
     knobs = {} if best is None else _texts(best.knobs, BEST)
     params = {
@@ -133,7 +139,7 @@ def study_view(record: StudyRecord, status: Status) -> RunView:
             TAG_LENGTH,
         ),
         params=cut(params, PARAM_LENGTH),
-        points=list(study_points(record)),
+        points=list(study_points(record, since)),
         status=status,
         started=milliseconds(record.trials[0].started),
         ended=None,

@@ -153,7 +153,9 @@ class Tracker:
                 self._written[trial.number] = self._signature(trial)
         signature = self._study_signature(record)
         if self._study_written != signature:
-            self._write(study_view(record, signature[0]))
+            # Of the last step that was written a part may be missing; before it, nothing is.
+            since = self._writer.last_step(STUDY, "trials/complete")
+            self._write(study_view(record, signature[0], since))
             self._writer.write_artifact(
                 "study.json", record.spec.model_dump_json(indent=2), record.spec.digest()
             )

@@ -16,8 +16,8 @@ from click.testing import CliRunner
 import hsearch.search.lease as lease_module
 from hsearch.cli.last_words import final_words
 from hsearch.cli.main import main
+from hsearch.cluster.options import check_options
 from hsearch.cluster.run import SearchOptions as RealOptions
-from hsearch.cluster.run import check_options
 from hsearch.errors import ClusterError, ConfigError
 from hsearch.folds import NUM_FOLDS
 from hsearch.search.driver import Driver
@@ -62,7 +62,6 @@ def tune(toy_store, tmp_path, monkeypatch):
     cluster = types.ModuleType("hsearch.cluster.run")
     cluster.SearchOptions = SearchOptions  # type: ignore[attr-defined]
     cluster.run_search = search_at_once  # type: ignore[attr-defined]
-    cluster.check_options = lambda options: None  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "hsearch.cluster.run", cluster)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("HSEARCH_STORAGE", raising=False)

@@ -217,3 +217,26 @@ def test_what_a_machine_could_not_do_is_tried_on_another_one(board, here):
     board.now("leave", 0)
     board.now("finish", 1, (0, 0), {"broken": "here as well"})
     assert answer(outcome) == {"broken": "here as well"}
+
+
+def test_an_outcome_is_kept_for_its_follower_until_it_was_reported(board, here):
+    board.now("enter", 0, [here])
+    for key in ((0, 0), (1, 0)):
+        board.now("hang", "a", key, "{}", "path")
+        board.now("take", 0, 5.0)
+        board.now("finish", 0, key, {"result": str(key)})
+    told = board.now("outcomes", "a", [])
+    assert [outcome["key"] for outcome in told] == [(0, 0), (1, 0)]
+    assert board.now("outcomes", "a", []) == told, "a follower that was started anew"
+    assert board.now("outcomes", "a", [(0, 0)]) == told[1:]
+
+
+def test_nobody_is_told_of_a_trial_that_has_ended(board, here):
+    board.now("enter", 0, [here])
+    for key in ((0, 0), (0, 1), (1, 0)):
+        board.now("hang", "a", key, "{}", "path")
+        board.now("take", 0, 5.0)
+        if key == (0, 1):
+            board.now("withdraw", 0)
+        board.now("finish", 0, key, {"result": str(key)})
+    assert [outcome["key"] for outcome in board.now("outcomes", "a", [])] == [(1, 0)]

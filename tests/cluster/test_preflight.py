@@ -64,6 +64,10 @@ def test_trials_keep_all_groups_busy_and_one_group_has_one_trial(groups, ahead):
     assert concurrent_trials(1, ahead) == 1
 
 
+def test_from_four_groups_on_a_fold_waits_for_the_group_that_comes_back():
+    assert [concurrent_trials(groups, 1) for groups in (2, 3, 4, 20, 512)] == [2, 3, 5, 21, 538]
+
+
 def test_the_shape_of_a_group_stays_when_the_last_gpu_is_lost_and_comes_back():
     plan = plan_groups([Node(cpus=8), Node(cpus=4, gpus=1)], workers=1)
     assert groups_with_room([Node(cpus=8)], plan) == 0

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from hsearch.search import proposal
 from hsearch.search.domain import Interval, KnobRange
 from hsearch.search.record import Sampler
 from hsearch.search.study import Study
@@ -106,3 +107,19 @@ def test_proposals_made_side_by_side_differ(opened):
     search(study, 10)
     knobs = [study.propose().knobs for _ in range(4)]
     assert all(a != b for i, a in enumerate(knobs) for b in knobs[:i])
+
+
+def test_in_a_long_study_the_sampler_sees_the_newest_trials_and_the_best_of_the_others(
+    opened, monkeypatch
+):
+    monkeypatch.setattr(proposal, "NEWEST_SHOWN", 6)
+    monkeypatch.setattr(proposal, "BEST_SHOWN", 1)
+    study = opened()
+    record = search(study, 12)
+    running = study.propose()
+    assert study._proposer is not None
+    shown = study._proposer._copy.get_all_trials(0, deepcopy=False)
+    old = [trial for trial in record.trials[:6] if trial.state == "complete"]
+    best = max(old, key=lambda trial: trial.score or 0.0)
+    assert [trial.number for trial in shown] == [best.number, *range(6, 12), running.number]
+    assert opened().propose().knobs == study.propose().knobs, "the same in a study opened anew"
