@@ -157,8 +157,8 @@ def tune(
         groups=groups,
         folder=out,
     )
-    check_options(options)
     plan.check_workers(workers_per_fold)
+    check_options(options)
     if detach:
         from hsearch.cli.detaching import detach_search
 
