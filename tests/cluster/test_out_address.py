@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from hsearch.addresses import Address, read_folder
+from hsearch.addresses import read_folder
 from hsearch.cli.main import main
 from hsearch.data.objects import Objects
 from hsearch.search.reproduction import load_reproduction
@@ -25,28 +25,39 @@ from tests.cluster.searches import (
 from tests.data.s3_server import running_s3
 
 OPTIONS = ("--trials=2", "--groups=1", "--tracking-uri=none")
-SCHEDULE: dict[str, Any] = {"schedule__epochs": 6, "schedule__iterations_per_epoch": 12}
+SCHEDULE: dict[str, Any] = {"schedule__epochs": 4, "schedule__iterations_per_epoch": 12}
 
 
-@pytest.fixture
-def shared(tmp_path, toy_store, monkeypatch):
+@pytest.fixture(scope="module")
+def in_a_folder(tmp_path_factory, toy_store):
+    """The table of an uninterrupted search in a folder."""
+    search = Search(tmp_path_factory.mktemp("local"), toy_store, *OPTIONS, **SCHEDULE)
+    search.run()
+    return search.table()
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory, toy_store):
     """The address that HSEARCH_SHARED holds, with the toy data."""
-    monkeypatch.setenv("HSEARCH_DATA", str(tmp_path / "data"))
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    with running_s3(tmp_path) as s3:
+    folder = tmp_path_factory.mktemp("s3")
+    with running_s3(folder) as s3, pytest.MonkeyPatch.context() as patch:
         address = read_folder(s3.uri("bucket/shared"))
-        monkeypatch.setenv("HSEARCH_SHARED", str(address))
+        for name, value in {
+            "HSEARCH_DATA": str(folder / "data"),
+            "HSEARCH_SHARED": str(address),
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }.items():
+            patch.setenv(name, value)
         Objects(address / "data").put("toy.arrow", toy_store.path)
         yield address
 
 
-def test_a_search_at_an_address_equals_one_in_a_folder(tmp_path, toy_store, shared):
-    local = Search(tmp_path / "local", toy_store, *OPTIONS, "--out=here", **SCHEDULE)
-    local.folder.mkdir()
-    local.run()
-    search = Search(tmp_path, "toy", *OPTIONS, **SCHEDULE)
+@pytest.fixture(scope="module")
+def resumed(tmp_path_factory, in_a_folder, shared):
+    """A finished search that was killed in fold 1, and the history that it had then."""
+    search = Search(tmp_path_factory.mktemp("resumed"), "toy", *OPTIONS, **SCHEDULE)
     study = Objects(shared / "studies" / "toy")
     first = "trial-0000/fold-1/last-0001.safetensors"
     with search.started() as driver:
@@ -58,39 +69,46 @@ def test_a_search_at_an_address_equals_one_in_a_folder(tmp_path, toy_store, shar
         driver.wait()
     wait_until(lambda: not any(map(is_alive, search.processes)), "Ray ends with its driver")
     last = [name for name in study.names() if "fold-1/last-" in name][-1]
-    assert study.fetch(last, tmp_path / "last")
-    before = read_notes(tmp_path / "last")["history"]
+    assert study.fetch(last, search.folder / "last")
     search.run()
-    assert search.table() == local.table()
-    trials = search.record()["trials"]
-    assert [trial["job"]["data"] for trial in trials] == ["toy", "toy"]
-    result = trials[0]["folds"]["1"]
+    return search, read_notes(search.folder / "last")["history"]
+
+
+def test_a_search_at_an_address_equals_one_in_a_folder(resumed, in_a_folder):
+    search, _ = resumed
+    assert search.table() == in_a_folder
+    assert {trial["job"]["data"] for trial in search.record()["trials"]} == {"toy"}
+
+
+def test_a_killed_fold_goes_on_from_its_last_epoch(resumed):
+    search, before = resumed
+    assert len(before) >= 2
+    result = search.record()["trials"][0]["folds"]["1"]
     assert result["history"][: len(before)] == before  # with the very seconds that they took
-    assert_only_the_best_is_kept(search, study)
-    assert not (tmp_path / "studies").exists()
+
+
+def test_only_the_best_network_is_kept_and_nothing_on_this_machine(resumed, shared):
+    search, _ = resumed
+    complete = [trial for trial in search.record()["trials"] if trial["state"] == "complete"]
+    best = f"trial-{max(complete, key=lambda trial: sum(scores(trial)))['number']:04d}"
+    study = shared / "studies" / "toy"
+    assert {name.partition("/")[0] for name in Objects(study).names()} == {".study", best}
+    kept = Objects(study / best / "fold-3").names()
+    assert [name.partition("-")[0] for name in kept] == ["best", "job.json", "result.json"]
+    assert not (search.folder / "studies").exists()
     scratch = [path.name for path in Path(tempfile.gettempdir()).glob("hsearch-run-*")]
     assert not [name for name in scratch if int(name.split("-")[3]) in search.processes]
-    assert_reproduced_and_evaluated(tmp_path, shared)
 
 
-def assert_only_the_best_is_kept(search: Search, study: Objects) -> None:
-    complete = [trial for trial in search.record()["trials"] if trial["state"] == "complete"]
-    number = max(complete, key=lambda trial: sum(scores(trial)))["number"]
-    folders = {name.partition("/")[0] for name in study.names()}
-    assert folders == {".study", f"trial-{number:04d}"}
-    kept = Objects(study.address / f"trial-{number:04d}" / "fold-3").names()
-    assert [name.partition("-")[0] for name in kept] == ["best", "job.json", "result.json"]
-
-
-def assert_reproduced_and_evaluated(folder: Path, shared: Address) -> None:
+def test_it_is_reproduced_logged_and_evaluated_from_there(resumed, shared):
+    folder = resumed[0].folder
     Command(folder, "reproduce", "toy", "--runs=1").run()
     record = load_reproduction("toy", "cross-validated", str(folder / "hsearch.db"))
     assert record is not None
     tested = record.runs[0].tested
     assert tested is not None
     run = shared / "studies" / "toy" / "reproduce-cross-validated" / "run-000"
-    names = Objects(run).names()
-    assert {"queries.npz", "pictures/gallery.png"} <= set(names)
+    assert {"queries.npz", "pictures/gallery.png"} <= set(Objects(run).names())
     logged = [path.name for path in (folder / "mlruns").rglob("*") if path.is_file()]
     assert logged.count("best.safetensors") == logged.count("job.json") == 4
     assert "gallery.png" in logged
