@@ -9,10 +9,21 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 PREEMPTION = 2  # autoscaler.proto's DRAIN_NODE_REASON_PREEMPTION
 DRAIN_SECONDS = 120
+
+
+def patiently(start: Callable[..., Any], **arguments: object) -> Any:
+    """Starts a node, again where a busy machine took longer than the 30 s that Ray allows."""
+    for _ in range(2):
+        with suppress(Exception):
+            return start(**arguments)
+    return start(**arguments)
 
 
 def main() -> None:
@@ -22,7 +33,8 @@ def main() -> None:
         from ray._raylet import GcsClient  # type: ignore[attr-defined]
         from ray.cluster_utils import Cluster
 
-        cluster = Cluster(
+        cluster = patiently(
+            Cluster,
             initialize_head=True,
             head_node_args={"num_cpus": int(sys.argv[1]), "include_dashboard": False},
         )
@@ -32,7 +44,8 @@ def main() -> None:
         for line in sys.stdin:
             word, argument, *more = line.split()
             if word == "add":
-                node = cluster.add_node(num_cpus=int(argument), num_gpus=int(more[0]))
+                has = {"num_cpus": int(argument), "num_gpus": int(more[0])}
+                node = patiently(cluster.add_node, **has)
                 nodes[node.node_id] = node
                 sys.stdout.write(f"{node.node_id}\n")
                 sys.stdout.flush()
