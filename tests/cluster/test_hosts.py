@@ -27,7 +27,6 @@ ENVIRONMENT = {
     "OMP_WAIT_POLICY": "PASSIVE",
     "PYTHONPATH": str(PROJECT),
     "RAY_OVERRIDE_RESOURCES": '{"CPU":1}',
-    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "30",
     "RAY_gcs_rpc_server_reconnect_timeout_s": "20",
     "RAY_health_check_failure_threshold": "3",
     "RAY_health_check_initial_delay_ms": "2000",
