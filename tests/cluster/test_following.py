@@ -95,7 +95,7 @@ def test_few_light_processes_follow_all_trials_and_one_that_dies_loses_nothing(
             is_halted=lambda: False,
             every_step=lambda: None,
         )
-        run_tune(desk, crew)
+        run_tune(desk, crew)  # type: ignore[arg-type]
         trials = study.record().trials
     ray.get(board.close.remote())
     ray.get(work)
