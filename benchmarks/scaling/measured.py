@@ -1,6 +1,8 @@
 """What is measured for real: processor time of calls, Tune with light trials, MLflow's server."""
 
 import os
+import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -13,13 +15,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import psutil
 from sqlalchemy import Engine, event
 
 from hsearch.cluster.session import ray_session
 from hsearch.search.study import Study
 from hsearch.spec import FoldJob
 from scaling.recorded import Recorded
+from tests.cluster.searches import processes_of
 
 
 class Stopwatch:
@@ -189,33 +191,35 @@ def tune_cost(job: FoldJob, recorded: Recorded, at_once: int) -> TuneCost:
 
 
 def _sizes_of_light_processes() -> list[float]:
+    """In megabytes, without what they share with others."""
     found = []
-    for process in psutil.Process(os.getpid()).children(recursive=True):
-        with suppress(psutil.Error):
-            if any("ImplicitFunc" in part for part in process.cmdline()):
-                found.append(process.memory_full_info().uss / 1e6)
+    for pid in processes_of(os.getpid(), "ImplicitFunc"):
+        with suppress(OSError):
+            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+            found.append(sum(int(line.split()[1]) for line in lines if "Private" in line) / 1e3)
     return found
 
 
 @contextmanager
-def mlflow_server(folder: Path, port: int) -> Iterator[str]:
+def mlflow_server(folder: Path) -> Iterator[str]:
     """Yields the address of MLflow's own server, on a SQLite file."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
     command = [sys.executable, "-m", "mlflow", "server", "--port", str(port), "--workers", "1"]
     command += ["--backend-store-uri", f"sqlite:///{folder}/mlflow.db"]
     environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
     with open(folder / "mlflow.log", "wb") as log:
         server = subprocess.Popen(command, stdout=log, stderr=log, env=environment, cwd=folder)
-    below: list[psutil.Process] = []
     try:
         _wait_until_it_answers(port, server)
-        below = psutil.Process(server.pid).children(recursive=True)
         yield f"http://127.0.0.1:{port}"
     finally:
-        server.terminate()
+        for pid in processes_of(server.pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        server.kill()
         server.wait(30)
-        for process in below:
-            with suppress(psutil.Error):
-                process.kill()
 
 
 def mlflow_seconds(folder: Path, metrics: int = 400) -> float:
@@ -224,7 +228,7 @@ def mlflow_seconds(folder: Path, metrics: int = 400) -> float:
 
     from hsearch.tracking.writer import open_client
 
-    with mlflow_server(folder, 5999) as address:
+    with mlflow_server(folder) as address:
         client = open_client(address)
         experiment = client.create_experiment("scale")
         seconds = []
@@ -243,8 +247,6 @@ def mlflow_seconds(folder: Path, metrics: int = 400) -> float:
 
 
 def _wait_until_it_answers(port: int, server: "subprocess.Popen[bytes]") -> None:
-    import socket
-
     deadline = time.monotonic() + 180
     while time.monotonic() < deadline and server.poll() is None:
         with suppress(OSError):
