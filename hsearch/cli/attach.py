@@ -11,7 +11,7 @@ from hsearch.words import plural
 
 if TYPE_CHECKING:
     from hsearch.search.driver import Driver
-    from hsearch.search.following import Driven, Follower
+    from hsearch.search.onlooker import Driven, Onlooker
     from hsearch.search.record import StudyRecord
     from hsearch.search.study import Study
 
@@ -27,7 +27,7 @@ def attach(name: str, storage: str) -> None:
 
     Works from every machine that reaches the storage, and ends with the search.
     """
-    from hsearch.search.following import Follower
+    from hsearch.search.onlooker import Onlooker
     from hsearch.search.lease import Pulse, read_driver
     from hsearch.search.study import Study
 
@@ -36,41 +36,41 @@ def attach(name: str, storage: str) -> None:
         if driver is None or not Pulse().beats(driver):
             _tell_idle(study, driver, storage)
             return
-        follower = Follower(study, driver)
+        onlooker = Onlooker(study, driver)
         try:
-            ended = _follow(follower)
+            ended = _follow(onlooker)
         except KeyboardInterrupt:
             return
-        _tell_end(follower, ended, storage)
+        _tell_end(onlooker, ended, storage)
 
 
-def _follow(follower: "Follower") -> "Driven":
+def _follow(onlooker: "Onlooker") -> "Driven":
     """Shows the search until its driver has let go or is dead."""
     from hsearch.cli.searching import AttachedProgress
 
-    with AttachedProgress(follower.record, follower.goal, str(follower.driver)) as progress:
-        while (found := follower.look(progress)) == "driven":
-            progress.total = follower.goal
+    with AttachedProgress(onlooker.record, onlooker.goal, str(onlooker.driver)) as progress:
+        while (found := onlooker.look(progress)) == "driven":
+            progress.total = onlooker.goal
             _pause(LOOK_SECONDS)
     return found
 
 
-def _tell_end(follower: "Follower", ended: "Driven", storage: str) -> None:
+def _tell_end(onlooker: "Onlooker", ended: "Driven", storage: str) -> None:
     """Says why a search is no longer driven, with its result where it is over."""
     from hsearch.cli.last_words import final_words
     from hsearch.cli.study_words import stopped_words
     from hsearch.errors import ClusterError
 
-    record = follower.record
+    record = onlooker.record
     name, go_on = record.name, _go_on(record, storage)
-    if record.is_over(follower.goal):
+    if record.is_over(onlooker.goal):
         final_words(record, storage, NO_TRACKING)
     elif ended == "dead":
-        raise ClusterError(f"The driver of {name}, {follower.driver}, has died. {go_on}")
-    elif (request := follower.stopped_by()) is not None:
+        raise ClusterError(f"The driver of {name}, {onlooker.driver}, has died. {go_on}")
+    elif (request := onlooker.stopped_by()) is not None:
         click.echo(stopped_words(record, request.host))
     else:
-        raise ClusterError(f"{follower.driver} has let go of {name} before its end. {go_on}")
+        raise ClusterError(f"{onlooker.driver} has let go of {name} before its end. {go_on}")
 
 
 def _tell_idle(study: "Study", driver: "Driver | None", storage: str) -> None:

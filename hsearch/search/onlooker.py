@@ -1,4 +1,4 @@
-"""Following a search from its record alone, as somebody does who did not start it."""
+"""Looking on at a search from its record alone, as somebody does who did not start it."""
 
 from typing import Literal
 
@@ -13,7 +13,7 @@ from hsearch.search.watch import Watch
 Driven = Literal["driven", "let go", "dead"]
 
 
-class Follower:
+class Onlooker:
     """Tells a watch what is new of a search; what was there at the beginning is not told.
 
     Args:
