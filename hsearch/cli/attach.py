@@ -27,8 +27,8 @@ def attach(name: str, storage: str) -> None:
 
     Works from every machine that reaches the storage, and ends with the search.
     """
-    from hsearch.search.onlooker import Onlooker
     from hsearch.search.lease import Pulse, read_driver
+    from hsearch.search.onlooker import Onlooker
     from hsearch.search.study import Study
 
     with closing(Study.load(name, storage)) as study:
