@@ -1,11 +1,17 @@
 """Addresses where folders were: wrong ones are one sentence, before anything is begun."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from hsearch.addresses import read_folder
 from hsearch.cli.main import main
+from hsearch.training.kept import train_kept
+from hsearch.training.launch import train_locally
+from hsearch.training.loop import Report, train_fold
 from tests.data.s3_server import running_s3
 
 
@@ -45,6 +51,31 @@ def test_a_wrong_address_is_one_sentence_and_nothing_is_begun(toy_store, out, se
 def test_an_address_without_a_run_is_named(verb):
     refused([*verb, "s3://bucket/none"], "s3://bucket/none is not where a search keeps a run")
     refused([*verb, "s3://HUSH@bucket/none"], "must not hold credentials")
+
+
+def test_a_run_at_an_address_is_evaluated_and_drawn_as_one_in_a_folder(toy_job):
+    job, address = toy_job("proxy_nca"), read_folder("s3://bucket/study/trial-0003/fold-0")
+    train_kept(job, Report(), address, train_fold)
+    train_locally(job, Report(), Path("here"))
+    pages = [evaluated(run) for run in (str(address), "here")]
+    assert [page["scored"]["runs"][0]["run"] for page in pages] == [str(address), "here"]
+    assert pages[0]["metrics"] == pages[1]["metrics"]
+    drawn = CliRunner().invoke(main, ["look", str(address)])
+    assert drawn.exit_code == 0, drawn.output
+    assert Path("looks/study-trial-0003-fold-0/gallery.png").exists()
+
+
+def evaluated(run: str) -> dict[str, Any]:
+    result = CliRunner().invoke(main, ["evaluate", run, "--on", "test", "--json"])
+    assert result.exit_code == 0, result.output
+    page: dict[str, Any] = json.loads(result.stdout)
+    return page
+
+
+def test_a_run_given_twice_is_noticed(toy_job):
+    address = "s3://bucket/twice/fold-0"
+    train_kept(toy_job("proxy_nca"), Report(), read_folder(address), train_fold)
+    refused(["evaluate", address, address, "--on", "test"], "Every run counts once")
 
 
 def test_a_single_training_has_a_folder():

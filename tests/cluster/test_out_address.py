@@ -116,5 +116,5 @@ def test_it_is_reproduced_logged_and_evaluated_from_there(resumed, shared):
     result = CliRunner().invoke(main, ["evaluate", str(run / "fold-0"), "--on", "test", "--json"])
     assert result.exit_code == 0, result.output
     page = json.loads(result.stdout)
-    assert page["runs"][0]["run"] == str(run / "fold-0")
+    assert page["scored"]["runs"][0]["run"] == str(run / "fold-0")
     assert page["metrics"]["map_at_r"] == pytest.approx(tested.models[0]["map_at_r"])
