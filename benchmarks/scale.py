@@ -25,6 +25,7 @@ import os
 import statistics
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -47,8 +48,8 @@ TARGET = 0.90
 GROUPS = [2**power for power in range(10)]
 PEER_GROUPS = [8, 64, 512]
 QUICK_GROUPS, QUICK_PEER_GROUPS = [1, 16], [16]
-FEWEST_TRIALS, TRIALS_PER_GROUP = 16, 3
-PEER_TRIALS_PER_GROUP = 1.5
+FEWEST_TRIALS, TRIALS_PER_GROUP = 16, 2
+PEER_TRIALS_PER_GROUP = 1.25
 EARLIER_MLFLOW_SECONDS = 0.12
 
 
@@ -179,12 +180,6 @@ def storage(kind: str, folder: Path) -> Iterator[str]:
         yield url
 
 
-def show(rows: list[Row], title: str) -> None:
-    print(f"\n{title}\n{HEAD}")
-    for row in rows:
-        print(row)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="under a minute: few groups")
@@ -194,6 +189,7 @@ def main() -> int:
     parser.add_argument("--groups", type=int, nargs="+", help="instead of 1, 2, 4, ..., 512")
     parser.add_argument("--out", type=Path, help="by default scale.png beside this file")
     options = parser.parse_args()
+    warnings.filterwarnings("ignore", message="Define-by-run function")  # Ray's, on slow machines
     sizes = options.groups or (QUICK_GROUPS if options.quick else GROUPS)
     peer_sizes = [g for g in (QUICK_PEER_GROUPS if options.quick else PEER_GROUPS) if g in sizes]
     with tempfile.TemporaryDirectory() as temporary:
@@ -214,13 +210,13 @@ def main() -> int:
             for groups in sizes:
                 trials = max(FEWEST_TRIALS, TRIALS_PER_GROUP * groups)
                 ours.append(simulate(bench, groups, trials))
-                print(f"{groups} groups: {100 * ours[-1].seen.utilisation:.1f} %", flush=True)
-            peers = [
-                simulate_peer(bench, groups, round(PEER_TRIALS_PER_GROUP * groups))
-                for groups in peer_sizes
-            ]
-    show(ours, "hsearch")
-    show(peers, "Tune's OptunaSearch, no fold race")
+                print(f"{HEAD}\n{ours[-1]}" if groups == sizes[0] else ours[-1], flush=True)
+            peers = []
+            print("\nTune's OptunaSearch, no fold race")
+            for groups in peer_sizes:
+                trials = round(PEER_TRIALS_PER_GROUP * groups)
+                peers.append(simulate_peer(bench, groups, trials))
+                print(peers[-1], flush=True)
     if options.out or not options.quick:
         draw(ours, peers, options.out or Path(__file__).with_suffix(".png"))
     last = ours[-1].seen
