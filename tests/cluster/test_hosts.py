@@ -119,7 +119,7 @@ def hosts() -> Iterator[Hosts]:
 
 
 def tune_command() -> str:
-    settings = {**TINY, "schedule.epochs": 6, "schedule.iterations_per_epoch": 25}
+    settings = {**TINY, "schedule.epochs": 6, "schedule.iterations_per_epoch": 12}
     sets = " ".join(f"--set {key}={value}" for key, value in settings.items())
     return (
         f"hsearch tune --method proxy_nca --data toy --study toy {sets} --trials 3 --no-race "
