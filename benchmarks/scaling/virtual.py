@@ -16,7 +16,6 @@ from hsearch.results import EpochRecord
 from scaling.measured import Stopwatch, TuneCost
 from scaling.recorded import EPOCHS, Recorded
 
-
 IDLE_SECONDS = 1e-3  # a round of Tune's loop that takes less had nothing to do
 
 
