@@ -9,8 +9,8 @@ its calls takes the processor seconds that it really took, its own and the datab
 thread for MLflow computes delays it too.
 
 Measured in the same run: what Tune adds to a report, how long a light trial takes to start, its
-memory, and how long an outcome is under way, by a real Tune run with 32 trials in 16 light trials
-(as many as a search on 512 groups has, so that nothing of it is extrapolated); and the seconds of a
+memory, and how long an outcome is under way, by a real Tune run with 16 light trials (as many as a
+search on 512 groups has, so that nothing of it is extrapolated); and the seconds of a
 call to MLflow's own server. With --quick only two trials, and MLflow's seconds are those of
 earlier runs. Not modelled: the network between machines, and processors that the database, the
 board and the head's other processes would take from the driver.
@@ -198,7 +198,11 @@ def main() -> int:
         plan = plan_study(method="hpl", data="glyphs", recipe="small", settings={})
         recorded = Recorded(TABLE, plan.space, options.fold_seconds)
         calls = EARLIER_MLFLOW_SECONDS if options.quick else mlflow_seconds(folder)
+<<<<<<< HEAD
         cost = tune_cost(plan.spec.job, recorded, 2 if options.quick else 32)
+=======
+        cost = tune_cost(plan.spec.job, recorded, folder / "ray", 2 if options.quick else 16)
+>>>>>>> scale
         print(
             f"Tune: {1000 * cost.report:.0f} ms of the driver per report, {cost.start:.1f} s to "
             f"start a light trial of {cost.megabytes:.0f} MB, {1000 * cost.latency:.0f} ms from a "

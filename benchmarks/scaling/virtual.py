@@ -16,6 +16,8 @@ from hsearch.results import EpochRecord
 from scaling.measured import Stopwatch, TuneCost
 from scaling.recorded import EPOCHS, Recorded
 
+IDLE_SECONDS = 1e-3  # a round of Tune's loop that takes less had nothing to do
+
 
 class Driver(Protocol):
     """What the simulation asks of a way to drive a search; all of it is timed."""
@@ -169,21 +171,21 @@ class Cluster:
         self._driving = True
         spent = self._suggest(now) if self._pending is None and not self._finished else 0.0
         if self._reports:
-            follower, outcomes = self._reports.popleft()
-            goes_on, seconds = self._call(
-                now + spent, lambda: self.driver.report(follower, outcomes)
-            )
-            spent += seconds + self.cost.report + len(outcomes) * EPOCHS * self._epoch_seconds()
-            self._reporting.discard(follower)
-            if goes_on:
-                self.at(now + spent, lambda at: self._tell_again(follower, at))
-            self.at(now + spent, self._step)
-        elif spent > 1e-3:
+            spent += self._report(*self._reports.popleft(), now + spent)
+        spent += self.after_call(now + spent)
+        self.seen.busy.append((now, spent))
+        if spent > IDLE_SECONDS or self._reports:
             self.at(now + spent, self._step)
         else:
             self._driving = False
-        spent += self.after_call(now + spent)
-        self.seen.busy.append((now, spent))
+
+    def _report(self, follower: str, outcomes: list[dict[str, Any]], now: float) -> float:
+        goes_on, seconds = self._call(now, lambda: self.driver.report(follower, outcomes))
+        seconds += self.cost.report + len(outcomes) * EPOCHS * self._epoch_seconds()
+        self._reporting.discard(follower)
+        if goes_on:
+            self.at(now + seconds, lambda at: self._tell_again(follower, at))
+        return float(seconds)
 
     def _tell_again(self, follower: str, now: float) -> None:
         if follower in self._boxes:
