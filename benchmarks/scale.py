@@ -198,11 +198,7 @@ def main() -> int:
         plan = plan_study(method="hpl", data="glyphs", recipe="small", settings={})
         recorded = Recorded(TABLE, plan.space, options.fold_seconds)
         calls = EARLIER_MLFLOW_SECONDS if options.quick else mlflow_seconds(folder)
-<<<<<<< HEAD
-        cost = tune_cost(plan.spec.job, recorded, 2 if options.quick else 32)
-=======
-        cost = tune_cost(plan.spec.job, recorded, folder / "ray", 2 if options.quick else 16)
->>>>>>> scale
+        cost = tune_cost(plan.spec.job, recorded, 2 if options.quick else 16)
         print(
             f"Tune: {1000 * cost.report:.0f} ms of the driver per report, {cost.start:.1f} s to "
             f"start a light trial of {cost.megabytes:.0f} MB, {1000 * cost.latency:.0f} ms from a "
