@@ -58,7 +58,7 @@ def test_a_detached_search_is_watched_stopped_and_continued(
             assert "Stopped toy: the record keeps" in elsewhere(search, "stop").run()
             attached.wait(60)
         assert attached.returncode == 0, watcher.printed()
-        assert "1 worker group at work" in watcher.printed()
+        assert "pauses after its epoch" in watcher.printed()
         assert "Stopped from " in watcher.printed()
         assert_paused_in_a_fold(search)
 
