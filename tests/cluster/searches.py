@@ -15,7 +15,7 @@ from typing import Any
 from hsearch.data.store import Store
 from tests.conftest import TINY
 
-LIMIT_SECONDS = 300
+LIMIT_SECONDS = 600
 
 
 class Command:
@@ -111,7 +111,7 @@ def scores(trial: dict[str, Any]) -> list[float]:
     return [trial["folds"][fold]["score"] for fold in sorted(trial["folds"])]
 
 
-def wait_until(predicate: Callable[[], object], what: str = "", seconds: float = 240) -> None:
+def wait_until(predicate: Callable[[], object], what: str = "", seconds: float = 480) -> None:
     deadline = time.monotonic() + seconds
     while not predicate():
         assert time.monotonic() < deadline, f"waited {seconds} s for: {what}"

@@ -8,7 +8,7 @@ import pytest
 
 from hsearch.data.store import Store
 from tests.cluster.head import running_head
-from tests.cluster.searches import Command, Search, wait_until
+from tests.cluster.searches import LIMIT_SECONDS, Command, Search, wait_until
 from tests.cluster.test_resume import history
 
 EPOCHS = 16
@@ -56,7 +56,7 @@ def test_a_detached_search_is_watched_stopped_and_continued(
             watcher.wait_for("Driven by Ray job", attached)
             wait_until(last_of(search).exists, "a finished epoch")
             assert "Stopped toy: the record keeps" in elsewhere(search, "stop").run()
-            attached.wait(60)
+            attached.wait(LIMIT_SECONDS)
         assert attached.returncode == 0, watcher.printed()
         assert "pauses after its epoch" in watcher.printed()
         assert "Stopped from " in watcher.printed()
@@ -68,7 +68,7 @@ def test_a_detached_search_is_watched_stopped_and_continued(
         address = f"--address={head.dashboard}"
         ray = [sys.executable, "-m", "ray.scripts.scripts", "job", "stop", address, job]
         subprocess.run(ray, check=True, capture_output=True)
-        wait_until(lambda: search.record()["driver"] is None, "the lease is given back", 60)
+        wait_until(lambda: search.record()["driver"] is None, "the lease is given back")
         assert not list((tmp_path / "studies" / "toy").glob(".ray-*"))
         assert "Nobody drives toy" in elsewhere(search, "stop").run()
 
@@ -87,7 +87,7 @@ def test_a_search_on_this_machine_is_stopped_from_elsewhere(tmp_path, toy_store,
     with search.started() as driver:
         wait_until(lambda: last_of(search).exists() or driver.poll(), "a finished epoch")
         printed = elsewhere(search, "stop").run()
-        driver.wait(60)
+        driver.wait(LIMIT_SECONDS)
     assert "Stopped toy: the record keeps" in printed
     assert driver.returncode == 0, search.printed()
     assert "Stopped from " in search.printed()

@@ -6,7 +6,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.cluster.searches import Search, is_alive, kill, processes_of, scores, wait_until
+from tests.cluster.searches import (
+    LIMIT_SECONDS,
+    Search,
+    is_alive,
+    kill,
+    processes_of,
+    scores,
+    wait_until,
+)
 
 
 class Nodes:
@@ -101,10 +109,10 @@ def test_groups_come_and_go_with_the_nodes(tmp_path, toy_store, monkeypatch):
             search.wait_for("pauses after its epoch", driver, times=2)
             search.wait_for("1 worker group at work, room for 1", driver)
             assert search.printed().count("A worker was lost") == 1
-            driver.wait(400)
+            driver.wait(LIMIT_SECONDS)
         assert driver.returncode == 0, search.printed()
         free = "[] [2.0]"  # of the head and the third node
-        wait_until(lambda: what_is_held(nodes.address, "CPU") == free, "all is free again", 60)
+        wait_until(lambda: what_is_held(nodes.address, "CPU") == free, "all is free again")
         nodes.kill(third)
     trials = search.record()["trials"]
     assert [trial["number"] for trial in trials] == list(range(3))
@@ -129,7 +137,7 @@ def test_small_networks_share_a_gpu_for_which_they_wait(tmp_path, toy_store, mon
             search.wait_for("2 worker groups at work, room for 2", driver)
             # All that is taken is the node with the GPU; the other two have 2 CPUs each.
             assert what_is_held(nodes.address, "GPU", "CPU").endswith("[0.0, 4.0]")
-            driver.wait(240)
+            driver.wait(LIMIT_SECONDS)
         assert driver.returncode == 0, search.printed()
 
 
@@ -160,7 +168,7 @@ def test_two_ranks_per_fold_survive_the_loss_of_one(tmp_path, toy_store):
         ranks = processes_of(driver.pid, "RayTrainWorker")
         assert len(ranks) == 2
         kill(ranks[1])
-        driver.wait(240)
+        driver.wait(LIMIT_SECONDS)
     assert driver.returncode == 0, search.printed()
     alone = Search(tmp_path / "alone", toy_store, *options, schedule__epochs=4)
     alone.folder.mkdir()

@@ -13,7 +13,7 @@ from hsearch.search.reproduction import load_reproduction
 from hsearch.search.study import Study
 from hsearch.training.score import embed_runs
 from hsearch.training.testing import score_run
-from tests.cluster.searches import Command, is_alive, kill, processes_of, wait_until
+from tests.cluster.searches import LIMIT_SECONDS, Command, is_alive, kill, processes_of, wait_until
 from tests.conftest import TINY
 from tests.search.made_results import made_result
 
@@ -129,7 +129,7 @@ def test_after_a_stop_or_a_kill_the_same_command_continues_to_the_same_numbers(
     with command.started() as driver:
         command.wait_for("1 node with", driver)  # its groups take longer to start than a stop
         stop = Command(folder, "stop", "toy").run()
-        driver.wait(60)
+        driver.wait(LIMIT_SECONDS)
     assert driver.returncode == 0, command.printed()
     assert "Stopped from " in command.printed()
     assert "Stopped toy/reproduce-cross-validated: the record keeps" in stop

@@ -7,6 +7,7 @@ import pytest
 
 from hsearch.training.checkpoint import read_notes
 from tests.cluster.searches import (
+    LIMIT_SECONDS,
     Search,
     is_alive,
     kill,
@@ -40,7 +41,7 @@ def test_after_the_loss_of_driver_or_raylet_the_same_command_continues(
             search.wait_for(moment, driver)
             search.processes = processes_of(driver.pid)
             kill(processes_of(driver.pid, killed)[0] if killed else driver.pid)
-            driver.wait(240)
+            driver.wait(LIMIT_SECONDS)
         wait_until(lambda: not any(map(is_alive, search.processes)), "Ray ends with its driver")
     search.run()
     assert search.table() == uninterrupted
@@ -57,7 +58,7 @@ def test_a_killed_worker_or_group_is_replaced_while_the_search_goes_on(
         ):
             search.wait_for(moment, driver)
             kill(processes_of(driver.pid, name)[0])
-        driver.wait(300)
+        driver.wait(LIMIT_SECONDS)
     assert driver.returncode == 0, search.printed()
     assert search.table() == uninterrupted
 
