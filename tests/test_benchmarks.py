@@ -98,6 +98,6 @@ def test_one_driver_keeps_virtual_groups_busy(tmp_path):
     picture = tmp_path / "picture.png"
     code, output, error = run("scale.py", "--quick", "--check", "--out", picture, folder=tmp_path)
     assert code == 0, output + error
-    assert re.search(r"^ +16 +32 ", output, re.MULTILINE), "a line for each number of groups"
+    assert re.search(r"^ +16 +48 ", output, re.MULTILINE), "a line for each number of groups"
     assert output.splitlines()[-1].startswith("scale: ")
     assert picture.stat().st_size > 1000
