@@ -193,6 +193,6 @@ def _is_short_of_memory(nodes: Sequence[Node], cpus: int, gpus: float) -> bool:
 
 
 def _share_of_cpus(nodes: Sequence[Node], gpus: float) -> int:
-    """CPUs that go with so many GPUs, by the node that has the fewest."""
+    """CPUs that go with so many GPUs, by the node that has the fewest; 1 while none has any."""
     shares = [node.cpus / int(node.gpus) for node in nodes if node.gpus >= 1]
-    return max(1, int(min([*shares, MAX_CPUS_PER_GPU]) * gpus))
+    return max(1, int(min([*shares, MAX_CPUS_PER_GPU]) * gpus)) if shares else 1

@@ -118,3 +118,8 @@ def test_shares_that_no_worker_could_have_are_refused(gpus, workers):
     with pytest.raises(ConfigError, match=r"--gpus-per-worker.*but got"):
         check_share(gpus, workers)
     check_share(2, workers)
+
+
+def test_a_gpu_that_nobody_has_is_asked_for_without_inventing_its_cpus():
+    with pytest.raises(ConfigError, match="needs 1 worker of 1 CPU and 1 GPU at once"):
+        plan_groups([Node(cpus=2)], workers=1, gpus=1)
