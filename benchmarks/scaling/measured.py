@@ -91,28 +91,6 @@ class TuneCost:
     megabytes: float
 
 
-class Trainers:
-    """All groups of a search in one actor, which train nothing and answer at once."""
-
-    async def work(self, board: str, groups: int, result: str) -> None:
-        """Takes jobs until the board sends the groups home."""
-        import asyncio
-
-        import ray
-
-        actor = ray.get_actor(board)
-        node = ray.get_runtime_context().get_node_id()
-
-        async def group(number: int) -> None:
-            await actor.enter.remote(number, [node])
-            while (taken := await actor.take.remote(number, 20.0)) != "leave":
-                if taken is not None:
-                    outcome = {"result": result, "finished": str(time.time())}
-                    await actor.finish.remote(number, taken["key"], outcome)
-
-        await asyncio.gather(*[group(number) for number in range(groups)])
-
-
 class NoDesk:
     """A desk that costs nothing, so that what is left is Tune's."""
 
@@ -158,6 +136,7 @@ def tune_cost(job: FoldJob, recorded: Recorded, at_once: int) -> TuneCost:
 
         from hsearch.cluster.board import Board, light
         from hsearch.cluster.tuning import run_tune
+        from scaling.trainers import Trainers
 
         name = "scale"
         little = {"num_cpus": 0, "resources": light()}
@@ -168,6 +147,8 @@ def tune_cost(job: FoldJob, recorded: Recorded, at_once: int) -> TuneCost:
         sizes: list[float] = []
 
         def every_step() -> None:
+            if ray.wait([work], timeout=0)[0]:
+                ray.get(work)  # it goes on until the board is closed: what ended it is raised
             if not sizes and len(desk.entered) > at_once:
                 sizes.extend(_sizes_of_light_processes())
 
