@@ -1,4 +1,4 @@
-"""Stands in for the worker groups of a search. Worker processes of Ray import it: Ray alone here."""
+"""Stands in for a search's worker groups. Ray's worker processes import it: only Ray here."""
 
 import asyncio
 import time

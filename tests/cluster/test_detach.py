@@ -6,24 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from hsearch.data.store import Store
 from tests.cluster.head import running_head
 from tests.cluster.searches import LIMIT_SECONDS, Command, Search, wait_until
 from tests.cluster.test_resume import history
 
-EPOCHS = 16
-
-
-def long_search(folder: Path, store: Store, *options: str) -> Search:
-    """A search that is still at work when a request to stop has reached it."""
-    return Search(
-        folder,
-        store,
-        *("--trials=1", "--groups=1", "--tracking-uri=none", *options),
-        schedule__epochs=EPOCHS,
-        schedule__iterations_per_epoch=40,
-        schedule__patience=EPOCHS,
-    )
+EPOCHS = 10
 
 
 @pytest.fixture
@@ -41,7 +28,15 @@ def elsewhere(tmp_path_factory):
 def test_a_detached_search_is_watched_stopped_and_continued(
     tmp_path, toy_store, elsewhere, monkeypatch
 ):
-    search = long_search(tmp_path, toy_store, "--detach")
+    # It is still at work when a request to stop has reached it.
+    search = Search(
+        tmp_path,
+        toy_store,
+        *("--trials=1", "--groups=1", "--tracking-uri=none", "--detach"),
+        schedule__epochs=EPOCHS,
+        schedule__iterations_per_epoch=40,
+        schedule__patience=EPOCHS,
+    )
     with running_head(cpus=1) as head:
         for name, value in head.environment.items():
             monkeypatch.setenv(name, value)
@@ -60,7 +55,10 @@ def test_a_detached_search_is_watched_stopped_and_continued(
         assert attached.returncode == 0, watcher.printed()
         assert "pauses after its epoch" in watcher.printed()
         assert "Stopped from " in watcher.printed()
-        assert_paused_in_a_fold(search)
+        (trial,) = search.record()["trials"]
+        assert trial["state"] == "running"
+        paused = len(trial["folds"])
+        assert 0 < len(history(last_of(search, paused))) <= EPOCHS
 
         # Ray's own way to end a job is as good as Ctrl-C.
         search.run(f"--address={head.address}")
@@ -74,33 +72,11 @@ def test_a_detached_search_is_watched_stopped_and_continued(
 
         search.run(f"--address={head.dashboard}")
         assert "Best: trial" in elsewhere(search, "attach").run()
-    for name in head.environment:
-        monkeypatch.delenv(name)
-    uninterrupted = long_search(tmp_path / "uninterrupted", toy_store)
-    uninterrupted.folder.mkdir()
-    uninterrupted.run()
-    assert search.table() == uninterrupted.table()
-
-
-def test_a_search_on_this_machine_is_stopped_from_elsewhere(tmp_path, toy_store, elsewhere):
-    search = long_search(tmp_path, toy_store)
-    with search.started() as driver:
-        wait_until(lambda: last_of(search).exists() or driver.poll(), "a finished epoch")
-        printed = elsewhere(search, "stop").run()
-        driver.wait(LIMIT_SECONDS)
-    assert "Stopped toy: the record keeps" in printed
-    assert driver.returncode == 0, search.printed()
-    assert "Stopped from " in search.printed()
-    assert_paused_in_a_fold(search)
+    again = Command(tmp_path, "train", "--like=toy/0", f"--fold={paused}").run()
+    assert "exactly the recorded one" in again, "a training that was never interrupted"
 
 
 def last_of(search: Search, fold: int = 0) -> Path:
     """The checkpoint of a fold's last epoch."""
     folder = search.folder / "studies" / "toy" / "trial-0000"
     return folder / f"fold-{fold}" / "last.safetensors"
-
-
-def assert_paused_in_a_fold(search: Search) -> None:
-    (trial,) = search.record()["trials"]
-    assert trial["state"] == "running"
-    assert 0 < len(history(last_of(search, len(trial["folds"])))) <= EPOCHS
