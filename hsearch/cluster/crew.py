@@ -88,11 +88,11 @@ class Crew:
         return max(self.alive, self.wanted, 1)
 
     @contextmanager
-    def working(self, train: "Train") -> Iterator[None]:
+    def working(self, train: "Train | None" = None) -> Iterator[None]:
         """Keeps the groups at work during the context; those that are idle go home at its end.
 
         Args:
-            train: Trains one fold, in a worker.
+            train: Trains one fold, in a worker; `train_fold` if None, which only workers import.
         """
         import ray
         from ray import cloudpickle

@@ -21,7 +21,6 @@ from ray.train import FailureConfig, RunConfig, ScalingConfig
 from ray.train.torch import TorchConfig, TorchTrainer
 
 from hsearch.cluster.preflight import Plan
-from hsearch.cluster.worker import work
 from hsearch.errors import ClusterError
 
 RETRY_SECONDS = 30.0
@@ -138,7 +137,7 @@ class Pool:
     def _trainer(self, number: int, not_on: tuple[str, ...]) -> TorchTrainer:
         plan = self._plan
         return _GroupTrainer(
-            work,
+            _work,
             train_loop_config={**self._config, "group": number, "board": self._name},
             # A single rank speaks to nobody: nccl would only take memory of its GPU.
             torch_config=TorchConfig(backend="gloo" if plan.workers == 1 else None),
@@ -155,6 +154,13 @@ class Pool:
                 failure_config=FailureConfig(max_failures=MAX_RESTARTS, controller_failure_limit=0),
             ),
         )
+
+
+def _work(config: dict[str, Any]) -> None:
+    """Runs in a worker, which alone imports what training takes: seconds of the driver's start."""
+    from hsearch.cluster.worker import work
+
+    work(config)
 
 
 class _GroupTrainer(TorchTrainer):  # type: ignore[misc]

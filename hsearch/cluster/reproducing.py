@@ -25,7 +25,6 @@ from hsearch.search.reproduced import (
 from hsearch.search.reproduction import Reproduction
 from hsearch.search.stored import StoredStudy
 from hsearch.search.watch import Watch
-from hsearch.training.loop import train_fold
 
 if TYPE_CHECKING:
     from ray import ObjectRef
@@ -90,7 +89,7 @@ def run_reproduction(
     with ray_session(options.address) as session:
         crew = Crew(options, watch, out / study.name, session, halted, noun="run", must_share=True)
         claim_folder(out / study.name, study)
-        with crew.working(train_fold):
+        with crew.working():
             driver = _Driver(reproduction, runs, crew, watch, folder)
             driver.drive(stopping or threading.Event())
             crew.check_end(reproduction.name)

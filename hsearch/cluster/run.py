@@ -18,7 +18,6 @@ from hsearch.search.stored import StoredStudy
 from hsearch.search.study import Study
 from hsearch.search.watch import Watch
 from hsearch.tracking.tracker import Tracker
-from hsearch.training.loop import train_fold
 
 if TYPE_CHECKING:
     from hsearch.training.kept import Train
@@ -42,7 +41,7 @@ def run_search(
     watch: Watch,
     halted: threading.Event | None = None,
     stopping: threading.Event | None = None,
-    train: "Train" = train_fold,
+    train: "Train | None" = None,
 ) -> StudyRecord:
     """Searches until the study has its trials or is stopped, and returns the record.
 
@@ -53,7 +52,7 @@ def run_search(
         watch: Sees the progress; all calls come from this thread.
         halted: Ends the search when set, as when the lease was lost.
         stopping: Lets the search wind down when set: no new trial, running epochs to their end.
-        train: Trains one fold, in a worker; benchmarks put something else there.
+        train: What benchmarks put in the place of a training, in a worker.
     """
     folder = absolute(options.folder) / study.name
     wake = tracker.wake if tracker else lambda: None

@@ -22,13 +22,12 @@ from hsearch.cluster.board import LEAVE
 from hsearch.cluster.version import code_version
 from hsearch.errors import ConfigError, DatasetError, DivergedError, HsearchError
 from hsearch.folds import folds_of_run
-from hsearch.report.model_pictures import write_model_pictures
 from hsearch.results import EpochRecord
 from hsearch.search.reproduced import PICTURES
 from hsearch.spec import FoldJob
 from hsearch.training.folder import RunFolder
 from hsearch.training.kept import Train, local_folds, train_kept
-from hsearch.training.loop import PausedError, Report
+from hsearch.training.loop import PausedError, Report, train_fold
 from hsearch.training.testing import floor_metrics, score_run
 
 PATIENCE_SECONDS = 20.0
@@ -46,13 +45,12 @@ def work(config: dict[str, Any]) -> None:
         config: `group` (its number), `board` (name of the actor), `threads` (of this rank),
             `folder` (of the study, at an address or seen by all nodes; `must_share` if nothing
             can be done where it is not), `environment` (variables of the driver), `version` (of
-            its hsearch) and `train` (a `Train`, pickled, so that only workers import what it
-            needs).
+            its hsearch) and `train` (a `Train`, or None, pickled so that only workers import it).
     """
     torch.set_num_threads(config["threads"])
     os.environ.update(config["environment"])
     group: int = config["group"]
-    train: Train = cloudpickle.loads(config["train"])
+    train: Train = cloudpickle.loads(config["train"]) or train_fold
     board = ray.get_actor(config["board"])
     _compare_machines(config, board)
     nodes = distributed.gather_objects(ray.get_runtime_context().get_node_id())
@@ -140,6 +138,8 @@ def _draw(network: Path, folder: Path, report: "_ToBoard") -> None:
 
     All ranks embed the images, and rank 0 has the files.
     """
+    from hsearch.report.model_pictures import write_model_pictures  # with matplotlib
+
     with tempfile.TemporaryDirectory() as elsewhere:
         place = folder if distributed.rank() == 0 else Path(elsewhere)
         try:

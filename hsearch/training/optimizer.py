@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
@@ -9,11 +10,13 @@ from torch.optim import Optimizer
 
 from hsearch.errors import ConfigError, did_you_mean
 from hsearch.methods import Method, available_methods, load_method
-from hsearch.models.embedder import Embedder
 from hsearch.spec import OptimizerSpec, ScheduleSpec
 
+if TYPE_CHECKING:
+    from hsearch.models.embedder import Embedder  # a search, which needs rates, is spared timm
 
-def build_optimizer(spec: OptimizerSpec, embedder: Embedder, method: Method) -> Optimizer:
+
+def build_optimizer(spec: OptimizerSpec, embedder: "Embedder", method: Method) -> Optimizer:
     """Returns the optimiser with one parameter group per name: backbone, head, and the method's.
 
     Each group carries its `name`, its weight decay and its `base_lr`, the rate before the schedule.

@@ -119,7 +119,7 @@ def hosts() -> Iterator[Hosts]:
 
 
 def tune_command() -> str:
-    settings = {**TINY, "schedule.epochs": 6, "schedule.iterations_per_epoch": 12}
+    settings = {**TINY, "schedule.epochs": 4, "schedule.iterations_per_epoch": 12}
     sets = " ".join(f"--set {key}={value}" for key, value in settings.items())
     return (
         f"hsearch tune --method proxy_nca --data toy --study toy {sets} --trials 3 --no-race "
@@ -158,7 +158,7 @@ def test_a_cluster_from_ray_up_to_ray_down(hosts, toy_store):
         for trial in record["trials"]:
             assert len(scores(trial)) == 4
             for fold in trial["folds"].values():
-                assert [epoch["epoch"] for epoch in fold["history"]] == list(range(7))
+                assert [epoch["epoch"] for epoch in fold["history"]] == list(range(5))
                 assert fold["ranks"] == 2
         runs = desk.on_head(f"{sys.executable} -c '{RUNS}'")
         assert runs.count("FINISHED") == 4, runs  # the study's and those of its trials
