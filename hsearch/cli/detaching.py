@@ -43,19 +43,19 @@ def detach_search(ctx: click.Context, plan: "StudyPlan", name: str) -> None:
     with closing(Study.open(name, ctx.params["storage"], plan.spec, plan.space)) as study:
         try:
             Lease(study, waiting=click.echo).check_free()
-            _wait(_submitted(ctx, name), study, _ways(name, ctx.params["storage"]))
+            _wait(_submitted(ctx, plan, name), study, _ways(name, ctx.params["storage"]))
         except Exception:
             study.remove_if_unused()
             raise
 
 
-def _submitted(ctx: click.Context, name: str) -> "RayJob":
+def _submitted(ctx: click.Context, plan: "StudyPlan", name: str) -> "RayJob":
     from hsearch.cluster.submission import submit
 
     job = submit(
         ctx.params["address"] or "auto",
         f"hsearch-{name}-{secrets.token_hex(4)}",
-        words_of(ctx, instead=_instead(ctx, name)),
+        words_of(ctx, instead=_instead(ctx, plan, name)),
         _settings(),
         [_PLACES[place] for place in _kept_back(ctx)],
     )
@@ -127,7 +127,7 @@ def _holds_secret(text: str) -> bool:
     return "://" in text and holds_secret(storage_url(text))
 
 
-def _instead(ctx: click.Context, name: str) -> dict[str, object]:
+def _instead(ctx: click.Context, plan: "StudyPlan", name: str) -> dict[str, object]:
     """Returns what the job is given instead of what was typed: everything by absolute paths."""
     from hsearch.tracking.address import checked_uri
 
@@ -139,6 +139,7 @@ def _instead(ctx: click.Context, name: str) -> dict[str, object]:
         "out": _absolute(str(given["out"])),
         "space_file": given["space_file"] and _absolute(str(given["space_file"])),
         "data": given["data"] and _absolute_data(given["data"]),
+        "settings": _absolute_settings(given["settings"], plan.spec.job.training.model.weights),
         "storage": _absolute_storage(given["storage"]),
         "tracking_uri": given["tracking_uri"],
     }
@@ -157,6 +158,12 @@ def _absolute_data(text: str) -> str:
     from hsearch.addresses import STORE_SUFFIX
 
     return _absolute(text) if text.endswith(STORE_SUFFIX) or os.sep in text else text
+
+
+def _absolute_settings(texts: tuple[str, ...], weights: str) -> tuple[str, ...]:
+    """Returns the texts of `--set` with the weights as the plan has them."""
+    key = "model.weights="
+    return tuple(f"{key}{weights}" if text.startswith(key) else text for text in texts)
 
 
 def _absolute_storage(text: str) -> str:

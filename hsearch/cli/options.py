@@ -1,8 +1,9 @@
 """Options that several verbs share."""
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import click
 
@@ -129,7 +130,17 @@ def _default_out() -> str:
 
 
 def cluster_options(command: _Command) -> _Command:
-    """Adds what decides how the machine or the cluster is used."""
+    """Adds what decides how the machine or the cluster is used.
+
+    The command gets it as `cluster`, the fields of `ClusterOptions` by name.
+    """
+
+    @functools.wraps(command)
+    def collected(*arguments: object, **values: object) -> object:
+        cluster = {name: values.pop(name) for name in names}
+        return command(*arguments, cluster=cluster | {"folder": values.pop("out")}, **values)
+
+    names = ("workers_per_fold", "cpus_per_worker", "gpus_per_worker", "groups", "address")
     options = [
         click.option(
             "--workers-per-fold",
@@ -166,9 +177,10 @@ def cluster_options(command: _Command) -> _Command:
         ),
         out_option("Folder of checkpoints, or its address (s3:, gs: or file:)."),
     ]
+    found = cast("_Command", collected)
     for option in reversed(options):
-        command = option(command)
-    return command
+        found = option(found)
+    return found
 
 
 def read_settings(texts: tuple[str, ...], epochs: int | None) -> "dict[str, Value]":

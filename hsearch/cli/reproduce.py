@@ -4,7 +4,7 @@ import json
 import shlex
 from contextlib import ExitStack, closing
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,7 +20,6 @@ from hsearch.cli.output import print_table
 from hsearch.words import plural
 
 if TYPE_CHECKING:
-    from hsearch.addresses import Place
     from hsearch.cluster.options import ClusterOptions
     from hsearch.search.reproduced import Protocol, ReproductionRecord, ReproductionSpec
 
@@ -100,12 +99,7 @@ def reproduce(
     models: bool,
     storage: str,
     tracking_uri: str,
-    workers_per_fold: int,
-    cpus_per_worker: int | None,
-    gpus_per_worker: float | None,
-    groups: int | None,
-    address: str | None,
-    out: "Place",
+    cluster: dict[str, Any],
     as_json: bool,
     dry_run: bool,
 ) -> None:
@@ -138,16 +132,9 @@ def reproduce(
     from hsearch.tracking.address import checked_uri
 
     uri = None if tracking_uri == NO_TRACKING else checked_uri(tracking_uri)
-    options = ClusterOptions(
-        address=address,
-        workers_per_fold=workers_per_fold,
-        cpus_per_worker=cpus_per_worker,
-        gpus_per_worker=gpus_per_worker,
-        groups=groups,
-        folder=out,
-    )
+    options = ClusterOptions(**cluster)
     check_options(options)
-    check_share(spec.job.training.batch_sizes, workers_per_fold)
+    check_share(spec.job.training.batch_sizes, options.workers_per_fold)
     found = _reproduce(
         spec,
         runs,

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,7 +23,6 @@ from hsearch.cli.options import (
 from hsearch.words import plural
 
 if TYPE_CHECKING:
-    from hsearch.addresses import Place
     from hsearch.cluster.run import SearchOptions
     from hsearch.folds import Splits
     from hsearch.search.lease import Lease
@@ -109,12 +108,7 @@ def tune(
     space_file: Path | None,
     sampler: "Sampler",
     race: bool,
-    workers_per_fold: int,
-    cpus_per_worker: int | None,
-    gpus_per_worker: float | None,
-    groups: int | None,
-    address: str | None,
-    out: "Place",
+    cluster: dict[str, Any],
     detach: bool,
     dry_run: bool,
 ) -> None:
@@ -148,16 +142,10 @@ def tune(
     from hsearch.cluster.options import check_options
     from hsearch.cluster.run import SearchOptions
 
-    options = SearchOptions(
-        trials=trials,
-        address=address or ("auto" if detach else None),
-        workers_per_fold=workers_per_fold,
-        cpus_per_worker=cpus_per_worker,
-        gpus_per_worker=gpus_per_worker,
-        groups=groups,
-        folder=out,
-    )
-    plan.check_workers(workers_per_fold)
+    if detach:
+        cluster["address"] = cluster["address"] or "auto"
+    options = SearchOptions(trials=trials, **cluster)
+    plan.check_workers(options.workers_per_fold)
     check_options(options)
     if detach:
         from hsearch.cli.detaching import detach_search

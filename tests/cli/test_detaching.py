@@ -55,7 +55,8 @@ def submitted(toy_store, tmp_path, monkeypatch):
 
 def test_the_same_command_is_submitted_with_absolute_paths(submitted, tmp_path, monkeypatch):
     monkeypatch.setenv("HSEARCH_DATA", "data")
-    result = submitted.run("--trials", "3", "--set", "method.scale=3", "--address", "h:1")
+    Path("own.pth").touch()
+    result = submitted.run("--trials", "3", "--set", "model.weights=own.pth", "--address", "h:1")
     assert result.exit_code == 0, result.output
     ((address, words, settings, needed),) = submitted.kept
     assert (address, settings, needed) == ("h:1", {"HSEARCH_DATA": str(tmp_path / "data")}, [])
@@ -66,7 +67,7 @@ def test_the_same_command_is_submitted_with_absolute_paths(submitted, tmp_path, 
     assert options["--out"] == str(tmp_path / "studies")
     assert options["--storage"] == f"sqlite:///{tmp_path}/hsearch.db"
     assert options["--tracking-uri"] == f"sqlite:///{tmp_path}/mlflow.db"
-    assert (options["--trials"], options["--set"]) == ("3", "method.scale=3")
+    assert (options["--trials"], options["--set"]) == ("3", f"model.weights={tmp_path}/own.pth")
     assert options["--study"] in result.stdout
     assert not Path("hsearch.db").exists(), "checking leaves nothing"
     monkeypatch.chdir("/")
