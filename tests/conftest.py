@@ -20,6 +20,7 @@ from hsearch.data.store_writer import write_store
 from hsearch.methods import load_method
 from hsearch.spec import FoldJob
 from hsearch.training.resolve import resolve_job
+from tests.data.s3_server import S3Server, running_s3
 
 # Shells start background jobs deaf to Ctrl-C, and so would be the processes that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -72,6 +73,18 @@ def toy_records() -> Iterator[Record]:
             Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(file, "PNG")
             labels = (f"colour-{colour}", f"width-{width}", f"class-{number:02d}")
             yield Record(f"{number:02d}-{image}", file.getvalue(), labels, order=number)
+
+
+@pytest.fixture(scope="module")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """A server that lets this process and its children in; `s3_server.uri` leads to it."""
+    with running_s3(tmp_path_factory.mktemp("s3")) as server, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ACCESS_KEY_ID", "test")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        patch.delenv("AWS_ENDPOINT_URL", raising=False)
+        patch.delenv("AWS_ENDPOINT_URL_S3", raising=False)
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -13,26 +13,16 @@ from hsearch.tracking.projection import experiment_name
 from hsearch.training.resolve import resolve_job
 from hsearch.training.setup import open_job_store
 from tests.conftest import TINY
-from tests.data.s3_server import running_s3
 from tests.data.toy import tree
 
 CLASSES = [f"group-{i % 4}/class-{i:02d}" for i in range(16)]
 SETTINGS = [part for key, value in TINY.items() for part in ("--set", f"{key}={value}")]
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with running_s3(tmp_path_factory.mktemp("s3")) as server:
-        yield server
-
-
 @pytest.fixture(autouse=True)
 def environment(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HSEARCH_DATA", str(tmp_path / "data"))
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
 
 
 @pytest.fixture
@@ -41,10 +31,10 @@ def images(tmp_path):
 
 
 @pytest.fixture(params=["file", "s3"])
-def folder(request, server, tmp_path):
+def folder(request, s3_server, tmp_path):
     """The address of a folder of its own."""
     path = tmp_path / "there"
-    return f"file://{path}" if request.param == "file" else server.uri(f"bucket/{tmp_path.name}")
+    return f"file://{path}" if request.param == "file" else s3_server.uri(f"bucket/{tmp_path.name}")
 
 
 def run(*arguments):
@@ -138,8 +128,8 @@ def test_a_store_there_is_replaced_only_by_force(images, folder):
         ("s3://none/folder", "The bucket 'none' of"),
     ],
 )
-def test_a_wrong_address_is_named_before_any_work(images, server, monkeypatch, to, message):
-    monkeypatch.setenv("AWS_ENDPOINT_URL", server.endpoint)
+def test_a_wrong_address_is_named_before_any_work(images, s3_server, monkeypatch, to, message):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3_server.endpoint)
     result = run("data", "prepare", "mine", "--from", images, "--to", to)
     assert result.exit_code == 2
     assert message in result.stderr
@@ -173,9 +163,11 @@ def test_credentials_in_an_address_are_never_repeated(verb):
 
 
 @pytest.fixture(params=["folder", "s3"])
-def shared(request, server, tmp_path, monkeypatch) -> str:
+def shared(request, s3_server, tmp_path, monkeypatch) -> str:
     """What HSEARCH_SHARED holds."""
-    there = server.uri(f"bucket/{tmp_path.name}") if request.param == "s3" else f"{tmp_path}/there"
+    there = (
+        s3_server.uri(f"bucket/{tmp_path.name}") if request.param == "s3" else f"{tmp_path}/there"
+    )
     monkeypatch.setenv("HSEARCH_SHARED", there)
     return there
 

@@ -12,22 +12,12 @@ from hsearch.cli.main import main
 from hsearch.training.kept import train_kept
 from hsearch.training.launch import train_locally
 from hsearch.training.loop import Report, train_fold
-from tests.data.s3_server import running_s3
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with running_s3(tmp_path_factory.mktemp("s3")) as server:
-        yield server
 
 
 @pytest.fixture(autouse=True)
-def environment(tmp_path, monkeypatch, server):
+def environment(tmp_path, monkeypatch, s3_server):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("AWS_ENDPOINT_URL", server.endpoint)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3_server.endpoint)
     monkeypatch.delenv("HSEARCH_STORAGE", raising=False)
 
 

@@ -22,26 +22,18 @@ from tests.cluster.searches import (
     scores,
     wait_until,
 )
-from tests.data.s3_server import running_s3
 
 OPTIONS = ("--trials=2", "--groups=1", "--tracking-uri=none")
 SCHEDULE: dict[str, Any] = {"schedule__epochs": 5, "schedule__iterations_per_epoch": 12}
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory, toy_store):
+def shared(tmp_path_factory, toy_store, s3_server):
     """The address that HSEARCH_SHARED holds, with the toy data."""
-    folder = tmp_path_factory.mktemp("s3")
-    with running_s3(folder) as s3, pytest.MonkeyPatch.context() as patch:
-        address = read_folder(s3.uri("bucket/shared"))
-        for name, value in {
-            "HSEARCH_DATA": str(folder / "data"),
-            "HSEARCH_SHARED": str(address),
-            "AWS_ACCESS_KEY_ID": "test",
-            "AWS_SECRET_ACCESS_KEY": "test",
-            "AWS_EC2_METADATA_DISABLED": "true",
-        }.items():
-            patch.setenv(name, value)
+    address = read_folder(s3_server.uri("bucket/shared"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HSEARCH_DATA", str(tmp_path_factory.mktemp("data")))
+        patch.setenv("HSEARCH_SHARED", str(address))
         Objects(address / "data").put("toy.arrow", toy_store.path)
         yield address
 

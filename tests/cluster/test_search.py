@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.searches import Search, is_alive, processes_of, scores, wait_until
-from tests.data.s3_server import running_s3
 from tests.search.postgres import postgres_server
 
 
@@ -115,15 +114,13 @@ def test_an_interrupt_loses_nothing_that_was_finished_and_leaves_no_process(
 
 
 def test_a_search_on_postgres_and_s3_whose_best_trial_is_trained_again_bit_for_bit(
-    tmp_path, toy_store, monkeypatch
+    tmp_path, toy_store, monkeypatch, s3_server
 ):
     monkeypatch.setenv("HSEARCH_DATA", str(tmp_path / "data"))
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    with postgres_server() as url, running_s3(tmp_path) as s3:
-        s3.request("PUT", "bucket/toy.arrow", toy_store.path.read_bytes())
+    with postgres_server() as url:
+        s3_server.request("PUT", "bucket/toy.arrow", toy_store.path.read_bytes())
         monkeypatch.setenv("HSEARCH_STORAGE", url)
-        address = s3.uri("bucket/toy.arrow")
+        address = s3_server.uri("bucket/toy.arrow")
         search = Search(tmp_path, address, "--trials=2", "--sampler=gp", "--tracking-uri=none")
         printed = search.run()
         assert not (tmp_path / "hsearch.db").exists()
@@ -136,6 +133,8 @@ def test_a_search_on_postgres_and_s3_whose_best_trial_is_trained_again_bit_for_b
             text=True,
             check=True,
         )
-        assert s3.requests("GET", "bucket/toy.arrow") == 1, "driver, workers and `train` share it"
+        assert s3_server.requests("GET", "bucket/toy.arrow") == 1, (
+            "driver, workers and `train` share it"
+        )
     assert "train --like toy/best" in printed
     assert "exactly the recorded one" in again.stdout

@@ -6,30 +6,16 @@ from hsearch.addresses import Address, read_folder
 from hsearch.data import objects as door
 from hsearch.data.objects import NoAnswerError, Objects
 from hsearch.errors import DatasetError
-from tests.data.s3_server import running_s3
 
 BIG = 12 * 10**6
 """More than one part of an upload."""
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with running_s3(tmp_path_factory.mktemp("s3")) as server:
-        yield server
-
-
-@pytest.fixture(autouse=True)
-def environment(monkeypatch):
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-
-
 @pytest.fixture(params=["file", "s3"])
-def address(request, server, tmp_path) -> Address:
+def address(request, s3_server, tmp_path) -> Address:
     there = tmp_path / "there"
     on_s3 = request.param == "s3"
-    return read_folder(server.uri(f"bucket/{tmp_path.name}") if on_s3 else f"file://{there}")
+    return read_folder(s3_server.uri(f"bucket/{tmp_path.name}") if on_s3 else f"file://{there}")
 
 
 def test_what_is_put_is_listed_read_fetched_and_removed(address, tmp_path):
@@ -90,8 +76,8 @@ def test_only_the_patient_bear_with_a_server_that_does_not_answer(address, monke
     assert Objects(address).read("a") == b"text"
 
 
-def test_what_will_not_change_is_said_at_once(server, monkeypatch):
+def test_what_will_not_change_is_said_at_once(s3_server, monkeypatch):
     monkeypatch.setattr(door, "WAITS", (60.0,))
-    objects = Objects(read_folder(server.uri("none/folder")), patient=True)
+    objects = Objects(read_folder(s3_server.uri("none/folder")), patient=True)
     with pytest.raises(DatasetError, match=r"^s3://none/folder/a\?.* cannot be written: there is"):
         objects.put("a", b"text")

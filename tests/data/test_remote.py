@@ -20,27 +20,16 @@ from hsearch.data.library import data_folder, open_data
 from hsearch.data.remote import new_address, send
 from hsearch.data.store import Store
 from hsearch.errors import DatasetError
-from tests.data.s3_server import S3Server, running_s3
+from tests.data.s3_server import S3Server
 from tests.data.toy import toy_records, toy_store
 
 BIG = 40 * 10**6
 """More than the file system keeps before it sends the first part."""
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with running_s3(tmp_path_factory.mktemp("s3")) as server:
-        yield server
-
-
 @pytest.fixture(autouse=True)
 def environment(tmp_path, monkeypatch):
     monkeypatch.setenv("HSEARCH_DATA", str(tmp_path / "data"))
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
-    monkeypatch.delenv("AWS_ENDPOINT_URL_S3", raising=False)
 
 
 @dataclass(frozen=True)
@@ -62,14 +51,14 @@ class Place:
 
 
 @pytest.fixture(params=["file", "s3"])
-def place(request, server, tmp_path):
+def place(request, s3_server, tmp_path):
     folder = str(tmp_path / "there") if request.param == "file" else f"bucket/{tmp_path.name}"
-    return Place(request.param, folder, server)
+    return Place(request.param, folder, s3_server)
 
 
 @pytest.fixture
-def s3(server, tmp_path):
-    return Place("s3", f"bucket/{tmp_path.name}", server)
+def s3(s3_server, tmp_path):
+    return Place("s3", f"bucket/{tmp_path.name}", s3_server)
 
 
 @pytest.fixture(scope="module")
@@ -338,8 +327,8 @@ def test_another_file_is_no_store(place, tmp_path):
     assert copies() == []
 
 
-def test_a_missing_bucket_is_named(server, store):
-    uri = server.uri("none/toy.arrow")
+def test_a_missing_bucket_is_named(s3_server, store):
+    uri = s3_server.uri("none/toy.arrow")
     for use in (open_data, lambda uri: new_address(uri, "toy")):
         with pytest.raises(DatasetError, match=r"The bucket 'none' of .* does not exist"):
             use(uri)

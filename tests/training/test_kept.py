@@ -18,29 +18,19 @@ from hsearch.training.folder import RunFolder
 from hsearch.training.kept import local_folds, local_runs, train_kept
 from hsearch.training.launch import train_locally
 from hsearch.training.loop import Report, train_fold
-from tests.data.s3_server import running_s3
 from tests.training.ranks import on_ranks
 from tests.training.runs import Interrupt, StoppedError
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with running_s3(tmp_path_factory.mktemp("s3")) as server:
-        yield server
-
-
 @pytest.fixture(autouse=True)
 def environment(monkeypatch, tmp_path):
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     (tmp_path / "scratch").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
 
 
 @pytest.fixture
-def address(server, tmp_path) -> Address:
-    return read_folder(server.uri(f"bucket/{tmp_path.name}/fold-0"))
+def address(s3_server, tmp_path) -> Address:
+    return read_folder(s3_server.uri(f"bucket/{tmp_path.name}/fold-0"))
 
 
 @pytest.fixture
@@ -141,14 +131,14 @@ def go_on(job: dict[str, object], uri: str) -> list[float]:
     return [record.loss or 0.0 for record in result.history]
 
 
-def test_every_rank_fetches_the_state_for_itself(job, address, server, tmp_path):
+def test_every_rank_fetches_the_state_for_itself(job, address, s3_server, tmp_path):
     with pytest.raises(StoppedError):
         train_kept(job, Interrupt(2), address, train_fold)
     path = f"{address.path}/last-0002.safetensors"
     Objects(address).fetch("last-0002.safetensors", tmp_path / "once")
-    once = server.requests("GET", path)
+    once = s3_server.requests("GET", path)
     losses = on_ranks(go_on, job.to_dict(), str(address))
-    assert server.requests("GET", path) == (1 + 2) * once
+    assert s3_server.requests("GET", path) == (1 + 2) * once
     whole = train_locally(job, Report(), tmp_path / "whole")
     assert losses[:3] == [record.loss or 0.0 for record in whole.history[:3]]
     assert losses[3] == pytest.approx(whole.history[3].loss, rel=1e-3)
