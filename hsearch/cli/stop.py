@@ -37,8 +37,9 @@ def stop(names: tuple[str, ...], storage: str) -> None:
             busy += [each.study.name for each in stops if not _told(each, name, storage)]
     if busy:
         raise ClusterError(
-            f"A driver lets go soon after it was asked to stop, but {', '.join(busy)} is still "
-            "being driven; end its process."
+            f"A driver lets go after the epochs that it is in, but {', '.join(busy)} is still "
+            "being driven; where epochs are long, look again later with `hsearch studies`, else "
+            "end its process."
         )
 
 

@@ -80,7 +80,7 @@ def stopped_words(record: StudyRecord, host: str = "") -> str:
     """
     stopped = f"Stopped from {host}" if host else "Stopped"
     if not record.trials:
-        return f"{stopped} before the first trial; nothing is recorded."
+        return f"{stopped} before the first trial; none is recorded."
     return (
         f"{stopped}. The record of {record.name} keeps {kept_words(record)}. Run the same command "
         "again to go on; interrupted folds continue after their last epoch."

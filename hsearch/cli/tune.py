@@ -199,7 +199,7 @@ def _search(
                     click.echo(f"Study {name} has {has}; nothing is left to train.")
                 else:
                     progress = SearchProgress(record, options.trials)
-                    with progress, Newsroom(study, options.trials, progress) as news:
+                    with progress, Newsroom(study, options.trials, progress, lease.lost) as news:
                         lease.at_every_beat(news.publish)
                         run_search(study, tracker, options, news, lease.lost, lease.stopping)
         except BaseException:

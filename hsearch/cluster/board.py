@@ -15,9 +15,10 @@ from typing import Any, Literal
 
 import ray
 
+from hsearch.cluster.session import HEAD
+
 MAX_CRASHES = 3
 LEAVE = "leave"
-_HEAD = "node:__internal_head__"
 
 Event = dict[str, Any]
 Kind = Literal["train", "test", "floor"]
@@ -290,7 +291,7 @@ def light() -> dict[str, float]:
     own = next(node["Resources"] for node in ray.nodes() if node["NodeID"] == here)
     # Several nodes may share an address, as in tests; the head has a name besides.
     names = sorted(name for name in own if name.startswith("node:"))
-    return {_HEAD if _HEAD in names else names[0]: 0.001}
+    return {HEAD if HEAD in names else names[0]: 0.001}
 
 
 def _alive_nodes() -> set[str]:

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from hsearch.addresses import Place, shared_place
-from hsearch.cluster.options import ClusterOptions, first_plan
-from hsearch.cluster.preflight import groups_with_room, hosts_of
+from hsearch.cluster.options import ClusterOptions
+from hsearch.cluster.preflight import Plan, groups_with_room, hosts_of
 from hsearch.cluster.session import Session
 from hsearch.cluster.version import code_version
 from hsearch.data.places import absolute
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 TEND_SECONDS = 5.0
 LISTEN_SECONDS = 1.0
 PAUSE_SECONDS = 120.0
-"""How long a stop waits for running epochs to end."""
+"""How long a stop waits for running epochs to end; longer where epochs have taken longer."""
+BOARD_LOST = "The process that hands out jobs was lost; run the same command again to go on."
 
 
 def _passed_on() -> dict[str, str]:
@@ -40,10 +41,17 @@ def _passed_on() -> dict[str, str]:
     return found if shared is None else {**found, "HSEARCH_SHARED": str(absolute(shared))}
 
 
+def check_held(name: str, lost: threading.Event) -> None:
+    """Raises if the lease of the study `name` was lost."""
+    if lost.is_set():
+        raise ClusterError(f"Another driver has taken over study {name}; this one ends.")
+
+
 class Crew:
     """Worker groups that take jobs from a board, tended from the driver's one thread.
 
     Args:
+        plan: The shape of a group.
         options: How the cluster is used.
         watch: Sees the progress; all calls come from the driver's thread.
         folder: Of the study's run folders: an address, or a folder that all nodes see.
@@ -60,22 +68,23 @@ class Crew:
 
     def __init__(
         self,
+        plan: Plan,
         options: ClusterOptions,
         watch: Watch,
         folder: Place,
         session: Session,
-        halted: threading.Event | None,
+        halted: threading.Event,
         *,
         noun: str = "trial",
         must_share: bool = False,
     ) -> None:
         self.noun, self.must_share = noun, must_share
         self.options, self.watch, self.folder = options, watch, folder
-        self.session, self.lost = session, halted or threading.Event()
-        self.plan = first_plan(options, session, watch.said, self.lost)
-        watch.said(self.plan.arithmetic)
+        self.session, self.lost, self.plan = session, halted, plan
+        watch.said(plan.arithmetic)
         self.alive, self.wanted = 0, self.plan.groups
         self._leaving: list[int] = []
+        self._longest_epoch = 0.0
         self._paused_by: float | None = None
         self.trouble: HsearchError | None = None
         self._events: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
@@ -115,7 +124,8 @@ class Crew:
         self._pool = Pool(self.board, self.name, self.plan, self._room, config, scratch, said)
         listener = threading.Thread(target=self._listen, daemon=True)
         listener.start()
-        self._ask_for(self.options.groups or 0)
+        if self.options.address is not None and self.options.groups:
+            self.session.ask_for(self.options.groups * self.plan.workers, self.plan.resources)
         try:
             self.every_step()
             yield
@@ -125,7 +135,6 @@ class Crew:
             self._over.set()
             self._pool.abandon()
             listener.join(2 * LISTEN_SECONDS)
-            self._ask_for(0)
 
     def every_step(self) -> None:
         """Tends the pool every few seconds and passes on what the board told."""
@@ -147,7 +156,7 @@ class Crew:
     def pause(self) -> None:
         """Lets every group go home after the epoch that it is in; then, `is_halted`."""
         if self._paused_by is None:
-            self._paused_by = time.monotonic() + PAUSE_SECONDS
+            self._paused_by = time.monotonic() + max(PAUSE_SECONDS, 2 * self._longest_epoch)
             self.watch.said("Asked to stop: folds in training end after the epoch they are in.")
             self.board.close.remote(after_epoch=True)
 
@@ -159,8 +168,7 @@ class Crew:
 
     def check_end(self, name: str) -> None:
         """Raises if the work on the study `name` has ended before its time."""
-        if self.lost.is_set():
-            raise ClusterError(f"Another driver has taken over study {name}; this one ends.")
+        check_held(name, self.lost)
         if self.trouble is not None:
             raise self.trouble
 
@@ -175,11 +183,6 @@ class Crew:
             self.board.empty_nodes.remote(list(not_on))
         return Room(groups_with_room(nodes, self.plan, self.options.groups), not_on)
 
-    def _ask_for(self, groups: int) -> None:
-        """Asks a running cluster to grow to so many groups."""
-        if self.options.address is not None and self.options.groups:
-            self.session.ask_for(groups * self.plan.workers, self.plan.resources)
-
     def _tell_groups(self) -> None:
         groups = plural(self.alive, "worker group")
         waiting = "" if self.wanted else "; waiting for a machine"
@@ -190,7 +193,9 @@ class Crew:
         match event["event"]:
             case "epoch":
                 number, fold = event["key"]
-                self.watch.epoch(number, fold, EpochRecord.model_validate_json(event["record"]))
+                record = EpochRecord.model_validate_json(event["record"])
+                self._longest_epoch = max(self._longest_epoch, record.seconds)
+                self.watch.epoch(number, fold, record)
             case "group":
                 self.alive, self._leaving = event["alive"], event["leaving"]
             case "retry":
@@ -222,5 +227,4 @@ class Crew:
                 for event in ray.get(self.board.events.remote(LISTEN_SECONDS)):
                     self._events.put(event)
         except ray.exceptions.RayError:
-            lost = "The process that hands out jobs was lost; run the same command again to go on."
-            self._events.put({"event": "trouble", "sentence": lost})
+            self._events.put({"event": "trouble", "sentence": BOARD_LOST})

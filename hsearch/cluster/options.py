@@ -42,17 +42,21 @@ class ClusterOptions:
 
 def check_options(options: ClusterOptions) -> None:
     """Raises if jobs could never be placed or keep their checkpoints; needs no Ray."""
-    check_writable(options.folder)
-    shared_place()  # which raises if it holds credentials
     check_share(options.gpus_per_worker, options.workers_per_fold)
+    shared_place()  # which raises if it holds credentials
     if options.address is None:
         _plan([this_machine()], options)
+    check_writable(options.folder)
 
 
 def first_plan(
-    options: ClusterOptions, session: Session, said: Callable[[str], None], lost: threading.Event
-) -> Plan:
-    """Returns the plan for the machines that are there.
+    options: ClusterOptions,
+    session: Session,
+    said: Callable[[str], None],
+    lost: threading.Event,
+    stopping: threading.Event,
+) -> Plan | None:
+    """Returns the plan for the machines that are there; None if one of the events is set.
 
     A running cluster may still get machines, so where nothing fits it is waited for a while.
 
@@ -61,6 +65,7 @@ def first_plan(
         session: With Ray.
         said: Called with what is waited for.
         lost: Ends the waiting.
+        stopping: Likewise.
     """
     asked = options.groups or options.gpus_per_worker
     deadline = time.monotonic() + (MACHINE_SECONDS if asked else JOINING_SECONDS)
@@ -69,13 +74,15 @@ def first_plan(
         try:
             return _plan(session.nodes(), options)
         except ConfigError as error:
-            if options.address is None or time.monotonic() > deadline or lost.is_set():
+            if options.address is None or time.monotonic() > deadline:
                 raise
+            if lost.is_set() or stopping.is_set():
+                return None
             if not told:
                 session.ask_for(*_first_wish(options))
                 said(f"Waiting for machines. {error}")
                 told = True
-        lost.wait(LOOK_SECONDS)
+        stopping.wait(LOOK_SECONDS)
 
 
 def _first_wish(options: ClusterOptions) -> tuple[int, dict[str, float]]:

@@ -98,10 +98,10 @@ class Pool:
                         f"No worker group could be started in {self._failed_starts} attempts; the "
                         f"last said: {trouble}"
                     )
-        if time.monotonic() < self._not_before:
-            return
         room = self._room()
         self.wanted = room.groups
+        if time.monotonic() < self._not_before:
+            return
         while len(self._threads.keys() - set(leaving)) < self.wanted:
             arguments = (self._next, room.not_on)
             thread = threading.Thread(target=self._run, args=arguments, daemon=True)

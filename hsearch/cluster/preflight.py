@@ -16,6 +16,9 @@ MAX_CPUS_PER_GPU = 8
 RANK_BYTES = 1.5e9
 """Memory of a rank without its network and data: the packages that it imports."""
 
+FINEST_SHARE = 0.0001
+"""Of a GPU, that Ray can tell from none."""
+
 SPARE_FROM = 4
 SPARE_TRIALS = 0.05
 """How many trials more than groups, as a share, where each has one fold in training at a time."""
@@ -69,10 +72,10 @@ class Plan:
 
 def check_share(gpus: float | None, workers: int) -> None:
     """Raises if no rank could have so many GPUs."""
-    if gpus is not None and (gpus < 0 or (gpus > 1 and gpus != int(gpus))):
+    if gpus and not (FINEST_SHARE <= gpus <= 1 or (gpus > 1 and gpus.is_integer())):
         raise ConfigError(
-            "A worker has a share of one GPU, or whole ones, so `--gpus-per-worker` must be a "
-            f"number from 0 to 1 or a whole number, but got {gpus:g}."
+            "A worker has a share of one GPU, or whole ones, so `--gpus-per-worker` must be 0, a "
+            f"number from {FINEST_SHARE:g} to 1 or a whole number, but got {gpus:g}."
         )
     if gpus and gpus < 1 and workers > 1:
         raise ConfigError(

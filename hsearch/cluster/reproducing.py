@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hsearch.addresses import Place
-from hsearch.cluster.crew import Crew
-from hsearch.cluster.options import ClusterOptions
+from hsearch.cluster.crew import BOARD_LOST, Crew, check_held
+from hsearch.cluster.options import ClusterOptions, first_plan
 from hsearch.cluster.run import claim_folder
 from hsearch.cluster.session import ray_session
 from hsearch.data.places import absolute, remove
@@ -84,14 +84,20 @@ def run_reproduction(
         halted: Ends the work when set, as when the lease was lost.
         stopping: Lets the work wind down when set: running epochs and tests come to their end.
     """
+    halted, stopping = halted or threading.Event(), stopping or threading.Event()
     out = absolute(options.folder)
     folder = runs_folder(out, reproduction.spec)
     with ray_session(options.address) as session:
-        crew = Crew(options, watch, out / study.name, session, halted, noun="run", must_share=True)
-        claim_folder(out / study.name, study)
+        plan = first_plan(options, session, watch.said, halted, stopping)
+        if plan is None:
+            check_held(reproduction.name, halted)
+            return reproduction.record()
+        place = out / study.name
+        crew = Crew(plan, options, watch, place, session, halted, noun="run", must_share=True)
+        claim_folder(place, study)
         with crew.working():
             driver = _Driver(reproduction, runs, crew, watch, folder)
-            driver.drive(stopping or threading.Event())
+            driver.drive(stopping)
             crew.check_end(reproduction.name)
     return reproduction.record()
 
@@ -130,8 +136,7 @@ class _Driver:
         try:
             outcome: dict[str, Any] = ray.get(reference)
         except ray.exceptions.RayError:
-            lost = "The process that hands out jobs was lost; run the same command again to go on."
-            return {"broken": lost}
+            return {"broken": BOARD_LOST}
         return outcome
 
     def _open_tasks(self) -> Iterator[_Task]:
@@ -152,7 +157,6 @@ class _Driver:
         path = self.folder / run_name(task.run)
         if task.kind == "train":
             path = path / f"fold-{task.fold}"
-        if task.kind == "train":
             self.reproduction.note_start(task.run)
         fold = {"train": task.fold, "test": -1, "floor": -2}[task.kind]  # no two keys may be equal
         key = task.run, fold

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hsearch.addresses import Place
-from hsearch.cluster.crew import Crew
+from hsearch.cluster.crew import Crew, check_held
 from hsearch.cluster.desk import Desk
-from hsearch.cluster.options import ClusterOptions
+from hsearch.cluster.options import ClusterOptions, first_plan
 from hsearch.cluster.preflight import concurrent_trials
 from hsearch.cluster.session import ray_session
 from hsearch.data.places import absolute, read_or_write
@@ -54,16 +54,21 @@ def run_search(
         stopping: Lets the search wind down when set: no new trial, running epochs to their end.
         train: What benchmarks put in the place of a training, in a worker.
     """
+    halted, stopping = halted or threading.Event(), stopping or threading.Event()
     folder = absolute(options.folder) / study.name
     wake = tracker.wake if tracker else lambda: None
     with ray_session(options.address) as session:
-        crew = Crew(options, watch, folder, session, halted)
+        plan = first_plan(options, session, watch.said, halted, stopping)
+        if plan is None:
+            check_held(study.name, halted)
+            return study.record()
+        crew = Crew(plan, options, watch, folder, session, halted)
         desk = Desk(study, options.trials, folder, watch, wake, lambda: _concurrency(crew, desk))
         claim_folder(folder, study)
         with crew.working(train):
             from hsearch.cluster.tuning import run_tune
 
-            run_tune(desk, crew, stopping or threading.Event())
+            run_tune(desk, crew, stopping)
             crew.trouble = crew.trouble or desk.trouble
             crew.check_end(study.name)
         desk.close()

@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,9 @@ from hsearch.scratch import make_scratch
 
 PLACING_SECONDS = 60
 """How long a worker group may wait for its place in the cluster."""
+
+START_ATTEMPTS = 3
+"""How often Ray is started where the machine is too busy for the 30 s that it allows itself."""
 
 HEAD = "node:__internal_head__"
 """A resource that every cluster's head node has, and no other."""
@@ -48,7 +51,7 @@ _broken_off: list[Path] = []
 """Scratch folders of sessions that have ended before all their work."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Session:
     """A connection to Ray.
 
@@ -57,6 +60,7 @@ class Session:
     """
 
     scratch: Path
+    _has_asked: bool = False
 
     def nodes(self) -> list[Node]:
         """Returns the nodes that are alive now."""
@@ -83,10 +87,19 @@ class Session:
         _broken_off.append(self.scratch)
 
     def ask_for(self, ranks: int, resources: dict[str, float]) -> None:
-        """Asks an autoscaling cluster for room for so many ranks, until the next call."""
+        """Asks an autoscaling cluster for room for so many ranks, until the session ends."""
         from ray.autoscaler.sdk import request_resources
 
+        self._has_asked = True
         request_resources(bundles=[resources] * ranks)
+
+    def take_back(self) -> None:
+        """Takes back what was asked for: a cluster would keep such machines for ever."""
+        from ray.autoscaler.sdk import request_resources
+
+        if self._has_asked:
+            with suppress(Exception):  # where Ray no longer answers
+                request_resources(bundles=[])
 
 
 @contextmanager
@@ -104,16 +117,18 @@ def ray_session(address: str | None) -> Iterator[Session]:
     import ray
 
     connected = False
+    session = Session(scratch)
     try:
         with _own_signals():
             _connect(address, scratch)
         connected = True
-        yield Session(scratch)
+        yield session
     except BaseException as error:
         if connected or not isinstance(error, Exception):
             _broken_off.append(scratch)
         raise
     finally:
+        session.take_back()
         if scratch not in _broken_off:
             ray.shutdown()
             shutil.rmtree(scratch, ignore_errors=True)
@@ -129,9 +144,7 @@ def end_process(exit_code: int) -> None:
     if _broken_off:
         sys.stdout.flush()
         sys.stderr.flush()
-        for pid in _descendants(os.getpid()):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        _kill(_descendants(os.getpid()))
         for scratch in _broken_off:
             shutil.rmtree(scratch, ignore_errors=True)
         os._exit(exit_code)
@@ -161,6 +174,12 @@ def _descendants(ancestor: int) -> list[int]:
     return found[1:]
 
 
+def _kill(pids: Iterable[int]) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
 def _connect(address: str | None, scratch: Path) -> None:
     import ray
 
@@ -179,17 +198,22 @@ def _connect(address: str | None, scratch: Path) -> None:
         return
     if not {"RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys():
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)  # else Ray writes one to ~/.ray
-    try:
-        ray.init(
-            address="local",
-            num_cpus=int(this_machine().cpus),
-            include_dashboard=False,
-            namespace="hsearch",
-            _temp_dir=str(scratch),
-            **quiet,
-        )
-    except (ConnectionError, RuntimeError, OSError) as error:
-        raise ClusterError(f"Ray could not be started on this machine: {error}") from error
+    for attempt in range(START_ATTEMPTS):
+        before = set(_descendants(os.getpid()))
+        try:
+            ray.init(
+                address="local",
+                num_cpus=int(this_machine().cpus),
+                include_dashboard=False,
+                namespace="hsearch",
+                _temp_dir=str(scratch),
+                **quiet,
+            )
+            return
+        except Exception as error:
+            _kill(set(_descendants(os.getpid())) - before)
+            if "timed out" not in str(error) or attempt + 1 == START_ATTEMPTS:
+                raise ClusterError(f"Ray could not be started on this machine: {error}") from error
 
 
 def check_answer(address: str) -> None:

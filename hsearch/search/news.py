@@ -65,10 +65,11 @@ class Newsroom(Watch):
         study: The record.
         trials: How many it shall have.
         watch: To whom everything is passed on.
+        lost: Set when another driver has the study, whose news are the study's from then on.
     """
 
-    def __init__(self, study: "Study", trials: int, watch: Watch) -> None:
-        self._study, self._trials, self._watch = study, trials, watch
+    def __init__(self, study: "Study", trials: int, watch: Watch, lost: threading.Event) -> None:
+        self._study, self._trials, self._watch, self._lost = study, trials, watch, lost
         self._objective = study.spec.job.objective
         self._groups = (0, 0)
         self._records: dict[int, TrialRecord] = {}
@@ -77,6 +78,7 @@ class Newsroom(Watch):
         self._said = 0
         self._published: News | None = None
         self._lock = threading.Lock()  # the search tells from one thread, the lease publishes
+        self._publishing = threading.Lock()  # and the search does at its end
 
     def __enter__(self) -> Self:
         self.publish()  # what an earlier driver has left there is old
@@ -122,10 +124,11 @@ class Newsroom(Watch):
 
     def publish(self) -> None:
         """Writes the news into the record if there are any; may be called from another thread."""
-        news = self._news()
-        if news != self._published:
-            self._study.set_attribute("news", news.to_dict())
-            self._published = news
+        with self._publishing:
+            news = self._news()
+            if news != self._published and not self._lost.is_set():
+                self._study.set_attribute("news", news.to_dict())
+                self._published = news
 
     def _is_running(self, number: int, fold: int) -> bool:
         trial = self._records.get(number)

@@ -36,7 +36,7 @@ class Onlooker:
     @property
     def goal(self) -> int:
         """How many trials the study shall have, as far as its driver has told."""
-        return self.news.trials if self.news else len(self.record.trials)
+        return self.news.trials if self.news else max(1, len(self.record.trials))
 
     def look(self, watch: Watch) -> Driven:
         """Looks at the study once more, tells what is new, and returns what became of the driver.
@@ -45,7 +45,7 @@ class Onlooker:
         """
         try:
             driver = read_driver(self._study)  # before the record, so that its last words are in it
-            self.record, self.news = self._study.record(), read_news(self._study)
+            self.record, self.news = self._study.record(), read_news(self._study) or self.news
         except HsearchError:
             self._pulse.forget()
             return "driven"

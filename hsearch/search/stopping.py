@@ -16,7 +16,7 @@ from hsearch.search.stored import StoredStudy
 
 LOOK_SECONDS = 1.0
 GIVE_UP_SECONDS = 300.0
-"""Far longer than a driver waits for its running epochs."""
+"""Longer than a driver waits for its running epochs, unless they are very long."""
 
 Ending = Literal["stopped", "dead", "busy"]
 """It has let go; it was dead already; it is alive and does not let go."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from optuna.trial import FrozenTrial
 
+from hsearch.errors import ConfigError
 from hsearch.search.storage import Storage
 
 
@@ -35,16 +36,26 @@ class StoredStudy:
     def set_attribute(self, key: str, value: object) -> None:
         """Sets an attribute of the study to a plain value."""
         with self._held():
-            self._optuna.set_study_user_attr(self._id, key, value)
+            try:
+                self._optuna.set_study_user_attr(self._id, key, value)
+            except KeyError:
+                raise ConfigError(
+                    f"The study '{self.name}' has been removed meanwhile; `hsearch studies` lists "
+                    "those that are there."
+                ) from None
 
     def _stored(self) -> list[FrozenTrial]:
-        return self._optuna.get_all_trials(self._id, deepcopy=False)
+        """All trials; none if the study was removed, as one that got no trial."""
+        try:
+            return self._optuna.get_all_trials(self._id, deepcopy=False)
+        except KeyError:
+            return []
 
     def _key(self, number: int) -> int:
         return self._optuna.get_trial_id_from_study_id_trial_number(self._id, number)
 
     def _attributes(self) -> dict[str, Any]:
-        """All attributes; none if the study was removed, as one that got no trial."""
+        """All attributes; none if the study was removed."""
         try:
             return self._optuna.get_study_user_attrs(self._id)
         except KeyError:

@@ -13,7 +13,7 @@ follows from it, so that `take_over` can complete whatever a kill interrupted.
 import math
 import statistics
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, Self
 
 from optuna.study import StudyDirection
@@ -104,7 +104,8 @@ class Study(StoredStudy):
         """Takes back what `open` has made, where no trial was recorded and nobody drives."""
         with self._held():
             if not self._stored() and self._attributes().get("driver") is None:
-                self._optuna.delete_study(self._id)
+                with suppress(KeyError):  # somebody else has
+                    self._optuna.delete_study(self._id)
                 self._storage.remove_if_made()
 
     def propose(self) -> TrialRecord:

@@ -5,8 +5,9 @@ last-0007.safetensors   everything needed to go on after epoch 7
 best-0004.safetensors   the network of the best epoch by then
 result.json             the FoldResult, once training has ended; `last` is gone then
 
-A training is deterministic, so that a name has one content: a machine that was cut off and the one
-that goes on in its place cannot spoil each other's files.
+Every process puts its own files, so that a result always stands beside the network that it is of,
+also where a training that is repeated differs a little, as on a GPU. Of a machine that was cut off
+and the one that goes on in its place, the later one to finish leaves its files.
 """
 
 import json
@@ -51,6 +52,7 @@ class _KeptRun:
     def __init__(self, job: FoldJob, address: Address, folder: RunFolder) -> None:
         self.job, self.folder = job, folder
         self.objects = Objects(address, patient=True)
+        self._same: set[str] = set()  # objects that are as the files here are
 
     def bring(self) -> None:
         """Fetches what is needed to go on, on every rank; rank 0 decides from where."""
@@ -65,29 +67,31 @@ class _KeptRun:
     def keep(self, epoch: int) -> None:
         """Puts the files of the folder to the address; older ones go when the newer are there."""
         there = self.objects.names()
-        best = self._put_best(there)
-        if _name("last", epoch) not in there:
-            self.objects.put(_name("last", epoch), self.folder.last)
+        best = self._put_best()
+        self._put(_name("last", epoch), self.folder.last)
         self._remove(there, "last", lambda number: number < epoch)
         self._remove(there, "best", lambda number: best is not None and number < best)
 
     def finish(self, result: FoldResult) -> None:
         """Leaves the job, its result and its best network at the address."""
         there = self.objects.names()
-        self._put_best(there)
-        if self._result() is None:
-            self.objects.put(self.folder.result.name, self.folder.result)
+        self._put_best()
+        self._put(self.folder.result.name, self.folder.result)
         self._remove(there, "last", lambda number: True)
         self._remove(there, "best", lambda number: number != result.best_epoch)
 
-    def _put_best(self, there: list[str]) -> int | None:
+    def _put_best(self) -> int | None:
         """Puts the best network of the folder, if there is one, and returns its epoch."""
         if not self.folder.best.exists():
             return None
         epoch: int = read_notes(self.folder.best)["history"][0]["epoch"]
-        if _name("best", epoch) not in there:
-            self.objects.put(_name("best", epoch), self.folder.best)
+        self._put(_name("best", epoch), self.folder.best)
         return epoch
+
+    def _put(self, name: str, path: Path) -> None:
+        if name not in self._same:
+            self.objects.put(name, path)
+            self._same.add(name)
 
     def _remove(self, there: list[str], kind: str, unwanted: Callable[[int], bool]) -> None:
         for number, name in _numbered(there, kind).items():
@@ -112,6 +116,7 @@ class _KeptRun:
         result = self._result()
         if result is not None and _name("best", result.best_epoch) in there:
             self.objects.fetch(self.folder.result.name, self.folder.result)
+            self._same.add(self.folder.result.name)
             return [self.folder.result.name]
         states = _numbered(there, "last")
         for number in sorted(states, reverse=True):
@@ -144,6 +149,7 @@ class _KeptRun:
             self._path(name).unlink()
             self.objects.remove(name)
             return None
+        self._same.add(name)
         return history
 
     def _result(self) -> FoldResult | None:

@@ -49,7 +49,10 @@ def watched(study, monkeypatch):
                 newsroom.__exit__(None, None, None)
                 lease.release()
 
-        with monkeypatch.context() as patch, Newsroom(study, trials, Watch()) as newsroom:
+        with (
+            monkeypatch.context() as patch,
+            Newsroom(study, trials, Watch(), lease.lost) as newsroom,
+        ):
             lease.acquire()
             newsroom.said("1 node with 2 CPUs")
             newsroom.publish()
@@ -150,3 +153,22 @@ def test_a_study_that_nobody_drives_is_shown_with_how_to_continue(study):
     wrong = CliRunner().invoke(main, ["attach", "t"])
     assert wrong.exit_code == 2
     assert "There is no study 't'" in wrong.stderr
+
+
+def test_a_search_that_ends_without_a_trial_and_removes_its_study_is_told(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HSEARCH_STORAGE", raising=False)
+    monkeypatch.setattr(lease_module, "SETTLE_SECONDS", 0.05)
+    with closing(Study.open("s", "hsearch.db", made_spec(), SPACE)) as opened:
+        lease = Lease(opened)
+        lease.acquire()
+
+        def end(seconds: float) -> None:
+            lease.release()
+            opened.remove_if_unused()
+
+        monkeypatch.setattr(attach_module, "_pause", end)
+        result = CliRunner().invoke(main, ["attach", "s"])
+    assert result.exit_code == 1
+    assert "has let go of s before its end" in result.stderr
+    assert "Traceback" not in result.output

@@ -93,7 +93,7 @@ def test_a_driver_that_does_not_let_go_is_an_error(study, monkeypatch):
     Lease(study)._write()
     result = run("s")
     assert result.exit_code == 1
-    assert "but s is still being driven; end its process." in result.stderr
+    assert "but s is still being driven; where epochs are long" in result.stderr
 
 
 def test_a_wrong_name_stops_nothing(study):

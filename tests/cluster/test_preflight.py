@@ -1,3 +1,5 @@
+from math import inf, nan
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -113,11 +115,14 @@ def test_a_cluster_with_gpus_can_be_used_without_them():
     assert (plan.groups, plan.resources) == (32, {"CPU": 1})
 
 
-@pytest.mark.parametrize(("gpus", "workers"), [(-1, 1), (1.5, 1), (0.5, 2)])
+@pytest.mark.parametrize(
+    ("gpus", "workers"), [(-1.0, 1), (1.5, 1), (1e-9, 1), (inf, 1), (nan, 1), (0.5, 2)]
+)
 def test_shares_that_no_worker_could_have_are_refused(gpus, workers):
     with pytest.raises(ConfigError, match=r"--gpus-per-worker.*but got"):
         check_share(gpus, workers)
-    check_share(2, workers)
+    check_share(2.0, workers)
+    check_share(0.0, workers)
 
 
 def test_a_gpu_that_nobody_has_is_asked_for_without_inventing_its_cpus():

@@ -1,5 +1,7 @@
 """News of a search: what is kept of it, and that nothing but news is written."""
 
+from threading import Event
+
 import pytest
 
 from hsearch.errors import ClusterError, HsearchError
@@ -50,7 +52,7 @@ def news_of(study: Study) -> News:
 def test_everything_is_passed_on_and_kept(opened):
     study, ears = opened(), Ears()
     trial = study.propose()
-    with Newsroom(study, 7, ears) as newsroom:
+    with Newsroom(study, 7, ears, Event()) as newsroom:
         assert read_news(study) == News(trials=7)
         newsroom.said("2 nodes")
         newsroom.groups(1, 2)
@@ -69,7 +71,7 @@ def test_everything_is_passed_on_and_kept(opened):
 def test_a_finished_fold_is_no_longer_running_even_if_its_epoch_comes_late(opened):
     study = opened()
     trial = study.propose()
-    newsroom = Newsroom(study, 7, Watch())
+    newsroom = Newsroom(study, 7, Watch(), Event())
     newsroom.epoch(0, 0, epoch(1))
     newsroom.trial(study.record_fold(0, formula(fold_of(trial, 0))))
     newsroom.epoch(0, 0, epoch(2))
@@ -83,7 +85,7 @@ def test_a_finished_fold_is_no_longer_running_even_if_its_epoch_comes_late(opene
 
 def test_the_last_sentences_keep_their_numbers(opened):
     study = opened()
-    newsroom = Newsroom(study, 7, Watch())
+    newsroom = Newsroom(study, 7, Watch(), Event())
     for number in range(MOST_SENTENCES + 3):
         newsroom.said(f"sentence {number}")
     newsroom.publish()
@@ -96,7 +98,7 @@ def test_only_news_are_written_and_again_after_a_failure(opened, monkeypatch):
     study = opened()
     written = []
     monkeypatch.setattr(study, "set_attribute", lambda key, value: written.append(key))
-    newsroom = Newsroom(study, 7, Watch())
+    newsroom = Newsroom(study, 7, Watch(), Event())
     newsroom.publish()
     newsroom.publish()
     assert written == ["news"]
@@ -115,8 +117,17 @@ def test_only_news_are_written_and_again_after_a_failure(opened, monkeypatch):
 
 def test_why_a_search_has_ended_is_the_last_sentence(opened):
     study = opened()
-    with pytest.raises(ClusterError), Newsroom(study, 7, Watch()):
+    with pytest.raises(ClusterError), Newsroom(study, 7, Watch(), Event()):
         raise ClusterError("No worker group could be started.")
     assert news_of(study).sentences == {
         0: "The search has ended: No worker group could be started."
     }
+
+
+def test_who_has_lost_the_study_leaves_the_news_to_its_new_driver(opened):
+    study, lost = opened(), Event()
+    with Newsroom(study, 7, Watch(), lost) as newsroom:
+        lost.set()
+        study.set_attribute("news", News(trials=9).to_dict())
+        newsroom.said("Another driver has taken over.")
+    assert read_news(study) == News(trials=9)

@@ -108,6 +108,17 @@ def test_a_state_without_its_best_network_is_not_used(job, address, tmp_path):
     assert_kept(job, address, tmp_path)
 
 
+def test_the_network_that_is_kept_is_of_the_training_that_is_recorded(job, address, tmp_path):
+    """Another one, which a machine with other bits has left half-way, has the same names."""
+    other = job.model_copy(update={"seed": job.seed + 1})
+    train_locally(other, Report(), tmp_path / "other")
+    for epoch in range(4):
+        name = f"best-{epoch:04d}.safetensors"
+        Objects(address).put(name, RunFolder(tmp_path / "other").best)
+    train_kept(job, Report(), address, train_fold)
+    assert_kept(job, address, tmp_path)
+
+
 @pytest.mark.parametrize("meanwhile", [Report(), Interrupt(2)], ids=["finishes", "is killed"])
 def test_a_machine_that_was_cut_off_spoils_nothing(job, address, tmp_path, meanwhile):
     """It comes back after its epoch 1, when another has taken its place."""
