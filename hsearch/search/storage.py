@@ -1,15 +1,17 @@
 """Opening the database of studies: a SQLite file or the URL of a server."""
 
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import optuna
 from optuna.exceptions import StorageInternalError
 from optuna.storages import BaseStorage, RDBStorage
-from sqlalchemy import text
-from sqlalchemy.engine import URL, make_url
+from sqlalchemy import event, text
+from sqlalchemy.engine import URL, Dialect, make_url
+from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from hsearch.errors import ConfigError, HsearchError
@@ -17,6 +19,7 @@ from hsearch.errors import ConfigError, HsearchError
 optuna.logging.set_verbosity(optuna.logging.ERROR)  # it would tell of every trial
 
 SECONDS_TO_WAIT = 60  # for another process's transaction on a SQLite file
+RESTART_SECONDS = 60  # for a server that a driver has lost
 
 
 class Storage:
@@ -42,6 +45,8 @@ class Storage:
             )
             if create and self.url.get_backend_name() == "sqlite":
                 self._let_readers_in()
+            elif create:
+                event.listen(self._database.engine, "do_connect", _connect_patiently)
         self.optuna: BaseStorage = optuna.storages.get_storage(self._database)
 
     def close(self) -> None:
@@ -142,10 +147,27 @@ def _check_file(path: Path, create: bool) -> None:
         )
 
 
+def _connect_patiently(
+    dialect: Dialect, _: object, arguments: list[Any], named: dict[str, Any]
+) -> DBAPIConnection:
+    """Waits for a server that is being restarted: nothing was sent to it yet, so nothing is lost.
+
+    It listens once the storage was opened, so that a wrong URL is told at once.
+    """
+    deadline = time.monotonic() + RESTART_SECONDS
+    while True:
+        try:
+            return dialect.connect(*arguments, **named)
+        except dialect.loaded_dbapi.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(1.0)
+
+
 def _engine_settings(url: URL) -> dict[str, object]:
     if url.get_backend_name() == "sqlite":
         return {"connect_args": {"timeout": SECONDS_TO_WAIT}}
-    settings: dict[str, object] = {"pool_pre_ping": True}  # a server that was restarted is no error
+    settings: dict[str, object] = {"pool_pre_ping": True}  # one that was restarted is no error
     if url.get_backend_name() == "postgresql":
         settings["connect_args"] = {"connect_timeout": 10}
     return settings

@@ -18,6 +18,12 @@ def space(folder, low):
     return f"--space={path}"
 
 
+@pytest.fixture
+def unreadable_test_images(tmp_path, toy_store):
+    """The toy store with every byte of the test images destroyed."""
+    return without_test_images(toy_store, tmp_path / "broken")
+
+
 def test_a_diverged_trial_is_failed_with_its_reason_and_the_search_goes_on(tmp_path, toy_store):
     options = ("--trials=6", "--sampler=random", "--tracking-uri=none", "--no-race")
     search = Search(tmp_path, toy_store, *options, space(tmp_path, "1.0e-2"))
@@ -49,9 +55,10 @@ def test_a_configuration_that_needs_too_much_memory_is_failed(tmp_path, toy_stor
 
 
 def test_trouble_of_the_machine_ends_the_search_and_is_not_held_against_the_trial(
-    tmp_path, toy_store
+    tmp_path, unreadable_test_images
 ):
-    search = Search(tmp_path, toy_store, "--trials=1", "--groups=1", "--tracking-uri=none")
+    store = unreadable_test_images  # which a search never opens
+    search = Search(tmp_path, store, "--trials=1", "--groups=1", "--tracking-uri=none")
     (tmp_path / "studies" / "toy").mkdir(parents=True)
     (tmp_path / "studies" / "toy" / "trial-0000").write_text("in the way")
     printed = search.run(exit_code=1)
@@ -59,18 +66,5 @@ def test_trouble_of_the_machine_ends_the_search_and_is_not_held_against_the_tria
     assert "Traceback" not in printed
     assert search.record()["trials"][0]["state"] == "running"
     (tmp_path / "studies" / "toy" / "trial-0000").unlink()
-    search.run()
-    assert search.record()["trials"][0]["state"] == "complete"
-
-
-@pytest.fixture
-def unreadable_test_images(tmp_path, toy_store):
-    """The toy store with every byte of the test images destroyed."""
-    return without_test_images(toy_store, tmp_path / "broken")
-
-
-def test_a_search_never_opens_a_test_image(tmp_path, unreadable_test_images):
-    store = unreadable_test_images
-    search = Search(tmp_path, store, "--trials=1", "--tracking-uri=none")
     search.run()
     assert search.record()["trials"][0]["state"] == "complete"

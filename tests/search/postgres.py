@@ -17,32 +17,51 @@ USER, PASSWORD = "hsearch", "not-a-secret"
 DEBIAN = Path("/usr/lib/postgresql")
 
 
+class Postgres:
+    """A server on a free port, which can be ended and started again.
+
+    Attributes:
+        url: Of an empty database.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._as_user = folder, _as_someone_else(folder)
+        (folder / "password").write_text(PASSWORD, encoding="ascii")
+        os.chmod(folder / "password", 0o644)
+        access = ["-U", USER, "--pwfile", f"{folder}/password", "-A", "scram-sha-256"]
+        _run([_program("initdb"), "-D", f"{folder}/data", *access], self._as_user)
+        self._port = _free_port()
+        self.url = f"postgresql://{USER}:{PASSWORD}@127.0.0.1:{self._port}/postgres"
+
+    def start(self) -> None:
+        settings = ["-h", "127.0.0.1", "-p", str(self._port), "-k", str(self._folder)]
+        command = [_program("postgres"), "-D", f"{self._folder}/data", *settings, "-c", "fsync=off"]
+        with open(self._folder / "log", "ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, **self._as_user)
+        _wait_until_it_answers(_program("pg_isready"), self._port, self._process)
+
+    def end(self) -> None:
+        self._process.send_signal(signal.SIGINT)  # its "fast" end, which waits for no client
+        self._process.wait(timeout=30)
+
+
+@contextmanager
+def running_postgres() -> Iterator[Postgres]:
+    """Starts a server; fails the test where PostgreSQL is not installed."""
+    with tempfile.TemporaryDirectory(prefix="hsearch-postgres-") as folder:
+        server = Postgres(Path(folder))
+        try:
+            server.start()
+            yield server
+        finally:
+            server.end()
+
+
 @contextmanager
 def postgres_server() -> Iterator[str]:
-    """Yields the URL of an empty database; fails the test where PostgreSQL is not installed."""
-    initdb, server = _program("initdb"), _program("postgres")
-    with tempfile.TemporaryDirectory(prefix="hsearch-postgres-") as folder:
-        home = Path(folder)
-        as_user = _as_someone_else(home)
-        (home / "password").write_text(PASSWORD, encoding="ascii")
-        os.chmod(home / "password", 0o644)
-        access = ["-U", USER, "--pwfile", folder + "/password", "-A", "scram-sha-256"]
-        _run([initdb, "-D", folder + "/data", *access], as_user)
-        port = _free_port()
-        settings = ["-h", "127.0.0.1", "-p", str(port), "-k", folder, "-c", "fsync=off"]
-        with open(home / "log", "wb") as log:
-            process = subprocess.Popen(
-                [server, "-D", folder + "/data", *settings],
-                stdout=log,
-                stderr=log,
-                **as_user,
-            )
-        try:
-            _wait_until_it_answers(_program("pg_isready"), port, process)
-            yield f"postgresql://{USER}:{PASSWORD}@127.0.0.1:{port}/postgres"
-        finally:
-            process.send_signal(signal.SIGINT)  # its "fast" end, which waits for no client
-            process.wait(timeout=30)
+    """Yields the URL of an empty database."""
+    with running_postgres() as server:
+        yield server.url
 
 
 def _program(name: str) -> str:

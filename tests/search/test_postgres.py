@@ -1,7 +1,9 @@
 """The same record on a real PostgreSQL."""
 
+import time
 from collections.abc import Iterator
 from contextlib import closing
+from threading import Thread
 
 import pytest
 
@@ -9,13 +11,19 @@ from hsearch.errors import ConfigError
 from hsearch.search.lease import Lease
 from hsearch.search.study import Study, study_names
 from tests.search.made_study import SPACE, kill_a_driver, made_spec, outcome, search
-from tests.search.postgres import PASSWORD, postgres_server
+from tests.search.postgres import PASSWORD, Postgres, running_postgres
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with postgres_server() as url:
-        yield url
+def postgres() -> Iterator[Postgres]:
+    with running_postgres() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def server(postgres) -> str:
+    url: str = postgres.url
+    return url
 
 
 @pytest.fixture(scope="module")
@@ -46,3 +54,20 @@ def test_what_postgres_refuses_is_said_without_the_password(server):
         assert PASSWORD not in str(caught.value)
         assert "WRONG" not in str(caught.value)
         assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_driver_waits_for_a_server_that_is_restarted(postgres, server):
+    def come_back() -> None:
+        time.sleep(2)
+        postgres.start()
+
+    with closing(Study.open("restarted", server, made_spec(), SPACE)) as study, Lease(study):
+        study.propose()
+        postgres.end()
+        back = Thread(target=come_back)
+        back.start()
+        study.propose()
+        back.join()
+        assert len(study.record().trials) == 2
+    with closing(Study.load("restarted", server)) as reader:
+        assert len(reader.record().trials) == 2
