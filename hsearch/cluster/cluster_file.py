@@ -131,9 +131,9 @@ def _is_checkout(folder: Path) -> bool:
     """Whether hsearch can be installed from a folder."""
     if not all((folder / name).exists() for name in PROJECT):
         return False
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError, KeyError, TypeError):
         described = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
-        return described.get("project", {}).get("name") == "hsearch"
+        return bool(described["project"]["name"] == "hsearch")
     return False
 
 

@@ -2,10 +2,12 @@
 
 import os
 import pty
+import shlex
 import stat
 import subprocess
 import sys
 from pathlib import Path
+from shutil import copyfile
 
 import pytest
 import yaml
@@ -106,14 +108,20 @@ def test_hsearch_that_is_no_checkout_asks_for_one(home, monkeypatch):
 
 
 def test_a_checkout_that_is_the_current_folder_is_the_project(home, monkeypatch):
+    """As README prints it, with an install that is not editable and the committed file."""
     (home / "site/hsearch").mkdir(parents=True)
     monkeypatch.setattr(hsearch, "__file__", str(home / "site/hsearch/__init__.py"))
     for part in PROJECT:
         (home / part).touch()
+    copyfile(CHECKOUT / "cluster.yaml", home / "cluster.yaml")
+    readme = (CHECKOUT / "README.md").read_text(encoding="utf-8")
+    (line,) = (line for line in readme.splitlines() if line.startswith("hsearch cluster init "))
+    args = shlex.split(line, comments=True)[3:]
     (home / "pyproject.toml").write_text('[project]\nname = "other"\n')
-    assert init("--provider", "aws").exit_code == 2
+    assert init(*args).exit_code == 2
     (home / "pyproject.toml").write_text('[project]\nname = "hsearch"\n')
-    assert init("--provider", "aws").exit_code == 0
+    assert init(*args).exit_code == 0
+    assert (home / "cluster.yaml").read_bytes() == (CHECKOUT / "cluster.yaml").read_bytes()
     content = yaml.safe_load((home / "cluster.yaml").read_text())
     assert content["file_mounts"]["~/hsearch/pyproject.toml"] == "./pyproject.toml"
 
