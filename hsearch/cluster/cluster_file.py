@@ -109,7 +109,7 @@ def project_folder(given: Path | None, file: Path) -> str:
         file: The cluster file; in the checkout itself, the checkout is `.`.
     """
     tried = [given] if given else [Path(hsearch.__file__).parents[1], Path.cwd()]
-    folders = [folder.expanduser().resolve() for folder in tried]
+    folders = [Path(os.path.expanduser(folder)).resolve() for folder in tried]
     folder = next(filter(_is_checkout, folders), None)
     if folder is None:
         what = f"{folders[0]} is none" if given else "neither hsearch nor this folder is in one"
@@ -171,6 +171,11 @@ def make_token() -> Path:
 
 def check_new_file(path: Path, *, force: bool) -> None:
     """Refuses a file that cannot be written, or that would replace another without force."""
+    if not path.name.isprintable():  # its commands stand in comments, one line each
+        raise ConfigError(
+            f"The name of a cluster file must be printable, but is {path.name!r}; name another "
+            "file with `--write`."
+        )
     if not path.absolute().parent.is_dir():
         raise ConfigError(f"The folder of {path} does not exist; make it first.")
     if not os.path.lexists(path):
