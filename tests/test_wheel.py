@@ -9,6 +9,7 @@ from shutil import copyfile, copytree, ignore_patterns
 import pytest
 
 import hsearch
+from hsearch.cluster.cluster_file import PROJECT
 from hsearch.search.space import available_spaces
 
 ROOT = Path(hsearch.__file__).parent.parent
@@ -20,10 +21,12 @@ def site(tmp_path_factory) -> Path:
     """The unpacked wheel, built from a copy so that the checkout stays as it is."""
     folder: Path = tmp_path_factory.mktemp("wheel")
     source = folder / "source"
-    copytree(ROOT / "hsearch", source / "hsearch", ignore=ignore_patterns("__pycache__"))
-    copytree(ROOT / "search_spaces", source / "search_spaces")
-    for path in (*ROOT.glob("pyproject.toml"), *ROOT.glob("README.md"), *ROOT.glob("LICENSE")):
-        copyfile(path, source / path.name)
+    source.mkdir()
+    for part in PROJECT:  # what the machines of a cluster get
+        if (ROOT / part).is_dir():
+            copytree(ROOT / part, source / part, ignore=ignore_patterns("__pycache__"))
+        else:
+            copyfile(ROOT / part, source / part)
     build = [sys.executable, "-c", BUILD, str(folder)]
     done = subprocess.run(build, cwd=source, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,14 +1,23 @@
 """`hsearch cluster`: files that describe a cluster, and what runs on its machines."""
 
+import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 
 import click
 
 from hsearch.cluster.postgres import PORT as POSTGRES_PORT
-from hsearch.cluster.questions import PROVIDERS, QUESTIONS, Question, questions_of
+from hsearch.cluster.questions import (
+    NOTHING,
+    PROVIDERS,
+    QUESTIONS,
+    TOGETHER,
+    Question,
+    questions_of,
+    unset,
+)
 from hsearch.errors import ConfigError
 from hsearch.tracking.server import PORT as MLFLOW_PORT
 
@@ -48,7 +57,8 @@ def _question_options(command: _Command) -> _Command:
 @click.option(
     "--project",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Checkout of hsearch that the machines install; by default the one that runs here.",
+    help="Checkout of hsearch that the machines install; by default the one that runs here, or the "
+    "current folder.",
 )
 @_question_options
 def init(provider: str, file: Path, force: bool, project: Path | None, **flags: str | None) -> None:
@@ -58,53 +68,77 @@ def init(provider: str, file: Path, force: bool, project: Path | None, **flags: 
     with a name of a provider belong to that one.
     """
     from hsearch.cluster import cluster_file as files
-    from hsearch.cluster.answers import checked_answers
-    from hsearch.cluster.questions import NOTHING
+    from hsearch.cluster.answers import check_flags, checked_answers
 
     given = {key.replace("_", "-"): value for key, value in flags.items() if value is not None}
+    check_flags(provider, given)
     checked_answers(provider, {**_any_answers(provider), **given})
     files.check_new_file(file, force=force)
+    files.check_token()
+    folder = _project(provider, given, project, file)
     answers = checked_answers(provider, {**given, **_asked(provider, given)})
-    mounted = provider != "kuberay" and answers.get("installed", NOTHING) == NOTHING
-    if project is not None and not mounted:
-        raise ConfigError("`--project` is only for machines on which hsearch is to be installed.")
-    folder = files.project_folder(project, file) if mounted else ""
     content = files.cluster_file(provider, answers, project=folder, file=file.name)
     token = files.make_token()
     files.write_cluster_file(file, content)
-    click.echo(f"{file}: a cluster on {provider}. Next: {_NEXT[provider].format(file)}")
+    command = _NEXT[provider].format(shlex.quote(str(file)))
+    click.echo(f"{file}: a cluster on {provider}. Next: {command}")
     click.echo(f"Who has {token} may use the cluster: keep it.")
+    if waiting := unset(answers):
+        click.echo(f"Still to be set in {file}: {', '.join(waiting)}.")
+
+
+def _project(provider: str, given: Mapping[str, str], project: Path | None, file: Path) -> str:
+    """The checkout that the machines install, where they install one."""
+    from hsearch.cluster.cluster_file import project_folder
+
+    if provider != "kuberay" and given.get("installed", NOTHING) == NOTHING:
+        return project_folder(project, file)
+    if project is not None:
+        raise ConfigError("`--project` is only for machines on which hsearch is to be installed.")
+    return ""
 
 
 def _any_answers(provider: str) -> dict[str, str]:
-    """Something for what has no default but will be asked, so that flags are checked before."""
+    """Something for what has no default but will be asked, so that the rest is checked before."""
     waiting = [q for q in questions_of(provider) if not q.defaults[provider]]
     return {q.key: q.key for q in waiting} if sys.stdin.isatty() else {}
 
 
-def _asked(provider: str, given: dict[str, str]) -> dict[str, str]:
+def _asked(provider: str, given: Mapping[str, str]) -> dict[str, str]:
     """What the user answers, on a terminal alone."""
-    if not sys.stdin.isatty():
-        return {}
-    return {
-        question.key: str(
-            click.prompt(
-                question.text,
-                default=question.defaults[provider] or None,
-                value_proc=lambda answer, question=question: _right(question, answer),
-            )
-        )
-        for question in questions_of(provider)
-        if question.asked and question.key not in given
-    }
+    answers: dict[str, str] = {}
+    waiting = [q for q in questions_of(provider) if q.asked and q.key not in given]
+    for question in waiting if sys.stdin.isatty() else ():
+        answers[question.key] = _answer(provider, question, {**given, **answers})
+    return answers
 
 
-def _right(question: Question, answer: str) -> str:
-    """The answer, or what makes click ask again."""
+def _answer(provider: str, question: Question, before: Mapping[str, str]) -> str:
+    """What the user answers to one question, asked again until it is right."""
+    from hsearch.cluster.answers import checked_answers
+
+    def right(answer: str) -> str:
+        answer = answer.strip()
+        try:
+            checked_answers(provider, {**_any_answers(provider), **before, question.key: answer})
+        except ConfigError as error:
+            raise click.UsageError(str(error)) from error
+        return answer
+
+    default = _default(provider, question, before)
     try:
-        return question.check(answer.strip())
-    except ConfigError as error:
-        raise click.UsageError(str(error)) from error
+        return str(click.prompt(question.text, default=default, value_proc=right))
+    except click.Abort:
+        raise KeyboardInterrupt from None
+
+
+def _default(provider: str, question: Question, before: Mapping[str, str]) -> str | None:
+    """The usual answer, unless it is that of another type of machine than the user wants."""
+    usual = {q.key: q.defaults[provider] for q in questions_of(provider)}
+    for kind, *parts in TOGETHER:
+        if question.key in parts and kind in before and before[kind] != usual[kind]:
+            return None
+    return usual[question.key] or None
 
 
 @cluster.command()

@@ -2,11 +2,30 @@
 
 from collections.abc import Mapping
 
-from hsearch.cluster.questions import questions_of
+from hsearch.cluster.questions import TOGETHER, questions_of
 from hsearch.errors import ConfigError
 
-# A type of machine and what Ray may use of it must be in step.
-_TOGETHER = {"head-type": ("head-cpus",), "worker-type": ("worker-cpus", "worker-gpus")}
+
+def check_flags(provider: str, given: Mapping[str, str]) -> None:
+    """Refuses flags that are not the provider's, or that leave out what belongs to them.
+
+    Args:
+        provider: One of `PROVIDERS`.
+        given: Answers by key.
+    """
+    keys = [question.key for question in questions_of(provider)]
+    for key in given:
+        if key not in keys:
+            flags = ", ".join(f"--{each}" for each in keys)
+            raise ConfigError(f"`--{key}` does not belong to {provider}, which takes: {flags}.")
+    for machine in TOGETHER:
+        missing = [f"`--{key}`" for key in machine if key not in given]
+        there = [f"`--{key}`" for key in machine if key in given]
+        if machine[0] in keys and missing and there:
+            raise ConfigError(
+                "The type of a machine comes with what Ray may use of it; beside "
+                f"{' and '.join(there)} give {' and '.join(missing)} too."
+            )
 
 
 def checked_answers(provider: str, given: Mapping[str, str]) -> dict[str, str]:
@@ -17,22 +36,10 @@ def checked_answers(provider: str, given: Mapping[str, str]) -> dict[str, str]:
         given: Answers by key.
 
     Raises:
-        ConfigError: One does not belong to the provider, is missing or is wrong.
+        ConfigError: One is missing or wrong, alone or beside the others.
     """
-    questions = questions_of(provider)
-    keys = [question.key for question in questions]
-    for key in given:
-        if key not in keys:
-            flags = ", ".join(f"--{each}" for each in keys)
-            raise ConfigError(f"`--{key}` does not belong to {provider}, which takes: {flags}.")
-    for key, others in _TOGETHER.items():
-        missing = [f"`--{other}`" for other in others if key in given and other not in given]
-        if missing:
-            raise ConfigError(
-                f"`--{key}` comes with what Ray may use of it; give {' and '.join(missing)} too."
-            )
     answers = {}
-    for question in questions:
+    for question in questions_of(provider):
         answer = given.get(question.key, question.defaults[provider])
         if not answer:
             raise ConfigError(f"`{question.flag}` is missing; give {question.rule}.")

@@ -24,7 +24,6 @@ class RayHead:
         host, _, port = address.rpartition(":")
         if not host or not port.isdecimal():
             raise ConfigError(f"`{flag}` must be HOST:PORT of a Ray head, but is '{address}'.")
-        self.address = address
         self._place = (host, int(port))
         self._answered = time.monotonic()
         self._next = self._answered

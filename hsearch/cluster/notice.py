@@ -10,6 +10,7 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
+from http.client import HTTPException
 from typing import Any
 
 from hsearch.cluster.head import RayHead
@@ -19,7 +20,6 @@ ASK_SECONDS = 5.0
 
 _REASON = "the cloud takes this machine back"
 _JOIN_SECONDS = 60.0  # for a node that has just been started
-_AMAZON_SECONDS = 120.0  # what AWS gives
 _GOOGLE_SECONDS = 30.0  # what Google gives; it does not say until when
 
 Say = Callable[[str], None]
@@ -33,9 +33,9 @@ def aws_notice(metadata: str) -> float | None:
         return None
     place = f"{metadata}/latest/meta-data/spot/instance-action"
     notice = _ask(place, {"X-aws-ec2-metadata-token": token})
-    return (
-        None if notice is None else datetime.fromisoformat(json.loads(notice)["time"]).timestamp()
-    )
+    with suppress(KeyError, TypeError, ValueError):  # no notice, or none that says when
+        return datetime.fromisoformat(json.loads(notice or "{}")["time"]).timestamp()
+    return None
 
 
 def gcp_notice(metadata: str) -> float | None:
@@ -85,16 +85,23 @@ class NodesHere:
     """
 
     def __init__(self, address: str) -> None:
-        import ray
-
         self._address = address
         self._head = RayHead(address, "--address")
-        if not self._head.answers():
-            raise ConfigError(
-                f"`--address` must be that of a running Ray head, but '{address}' does not answer."
-            )
-        self._gcs: Any = ray._raylet.GcsClient(address=address)
+        self._gcs = self._connected()
         self._last: list[str] = []
+
+    def _connected(self) -> Any:  # noqa: ANN401 (Ray has no types here)
+        """What speaks with the head."""
+        import ray
+        from ray.exceptions import RayError
+
+        with suppress(RayError):  # something answers, but it is not Ray
+            if self._head.answers():
+                return ray._raylet.GcsClient(address=self._address)
+        raise ConfigError(
+            f"`--address` must be that of a running Ray head, but '{self._address}' does not "
+            "answer as one; give HOST:PORT of one, such as 10.0.0.1:6379."
+        )
 
     def alive(self) -> list[str]:
         """Returns the ids of those that are alive; none where the head is gone."""
@@ -128,17 +135,26 @@ class NodesHere:
             time.sleep(1.0)
 
     def drain(self, end: float, say: Say) -> bool:
-        """Drains them all, and returns whether Ray accepts that."""
+        """Drains them all, and returns whether there are any and Ray accepts that."""
+        until = datetime.fromtimestamp(end).astimezone().isoformat(timespec="seconds")
+        accepted = []
+        for node in self.alive():
+            right, trouble = self._drain_one(node, end)
+            say(f"Node {node} drains until {until}" if right else f"Node {node} stays: {trouble}")
+            accepted.append(right)
+        return bool(accepted) and all(accepted)
+
+    def _drain_one(self, node: str, end: float) -> tuple[bool, str]:
+        """Whether Ray drains a node, and if not, why."""
         from ray.core.generated.autoscaler_pb2 import DrainNodeReason
+        from ray.exceptions import RayError
 
         reason = DrainNodeReason.Value("DRAIN_NODE_REASON_PREEMPTION")
-        accepted = True
-        for node in self.alive():
+        try:
             right, trouble = self._gcs.drain_node(node, reason, _REASON, int(1000 * end))
-            until = datetime.fromtimestamp(end).astimezone().isoformat(timespec="seconds")
-            say(f"Node {node} drains until {until}" if right else f"Node {node} stays: {trouble}")
-            accepted = accepted and right
-        return accepted
+        except RayError as error:  # a busy head; it is asked again
+            return False, str(error)
+        return right, trouble
 
 
 def _is_here(address: str) -> bool:
@@ -153,7 +169,10 @@ def _ask(url: str, headers: dict[str, str], method: str = "GET") -> str | None:
     """Returns what the metadata service says, or None if it says nothing."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # it is on this machine
     request = urllib.request.Request(url, headers=headers, method=method)
-    with suppress(OSError), opener.open(request, timeout=ASK_SECONDS) as answer:
+    with (
+        suppress(OSError, HTTPException, ValueError),  # or what is no answer at all
+        opener.open(request, timeout=ASK_SECONDS) as answer,
+    ):
         text: str = answer.read().decode()
         return text
     return None

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -103,9 +104,16 @@ class Postgres:
 
     def clear(self) -> None:
         """Ends a server on these data that a killed process has left."""
-        if (self.folder / "postmaster.pid").exists():
+        if self._runs():
             stop = [self._program("pg_ctl"), "stop", "-D", str(self.folder), "-m", "fast"]
             subprocess.run(stop, cwd="/", capture_output=True, check=False, **_as_owner())
+
+    def _runs(self) -> bool:
+        """Whether the process that these data name is their server, not another with its number."""
+        with suppress(OSError, ValueError, IndexError):
+            pid = int((self.folder / "postmaster.pid").read_text().split()[0])
+            return Path(f"/proc/{pid}/cwd").samefile(self.folder)
+        return False
 
     def _make(self) -> None:
         """Makes data, user and databases under another name: whole or not there."""

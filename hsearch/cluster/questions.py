@@ -18,10 +18,11 @@ NOTHING = "none"
 _WORD = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 _NAME = r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?"
 _BUCKET = r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
-_FOLDER = r"[~/][A-Za-z0-9./_+-]*"
+_FOLDER = r"/[A-Za-z0-9./_+-]*"
 _ADDRESS = rf"(s3|gs)://{_BUCKET}(/[A-Za-z0-9._/-]*)?(\?[A-Za-z0-9_=&:./%-]+)?"
 _NUMBER = r"[1-9][0-9]{0,3}"
 _HOST = r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?"
+_PLACEHOLDER = r"ami-0+|my-bucket|my-project|s3://my-bucket(/.*)?|registry\.example\.com/.*"
 
 
 @dataclass(frozen=True)
@@ -140,8 +141,8 @@ QUESTIONS = (
         "ssh-key",
         "Private key that all hosts accept",
         {"local": "~/.ssh/id_ed25519"},
-        _FOLDER,
-        "the path of a file, beginning with / or ~, without blanks",
+        f"~?{_FOLDER}",
+        "the path of a file, beginning with / or ~/, without blanks",
     ),
     Question(
         "workers",
@@ -175,9 +176,15 @@ QUESTIONS = (
         _clouds("g5.xlarge", "g2-standard-4"),
         _WORD,
         _INSTANCE_RULE.format("g5.xlarge"),
+        asked=True,
     ),
     Question(
-        "worker-cpus", "CPUs of a worker", _clouds("4", "4", kuberay="4"), _NUMBER, _NUMBER_RULE
+        "worker-cpus",
+        "CPUs of a worker",
+        _clouds("4", "4", kuberay="4"),
+        _NUMBER,
+        _NUMBER_RULE,
+        asked=True,
     ),
     Question(
         "worker-gpus",
@@ -233,10 +240,19 @@ QUESTIONS = (
         "installed",
         "Folder of a Python environment with hsearch on every host; else one is made",
         {"local": NOTHING},
-        f"{NOTHING}|/[A-Za-z0-9./_+-]*",
+        f"{NOTHING}|{_FOLDER}",
         "the absolute path of a folder",
     ),
 )
+
+
+TOGETHER = (("head-type", "head-cpus"), ("worker-type", "worker-cpus", "worker-gpus"))
+"""What describes one machine, where its type is a question: all are given, or none."""
+
+
+def unset(answers: Mapping[str, str]) -> list[str]:
+    """Returns the keys of answers that only show the form of a right one."""
+    return [key for key, answer in answers.items() if re.fullmatch(_PLACEHOLDER, answer)]
 
 
 def questions_of(provider: str) -> list[Question]:

@@ -76,6 +76,7 @@ def artifact_settings(shared: str | None, folder: Path) -> dict[str, str]:
     settings = {"MLFLOW_ARTIFACTS_DESTINATION": place}
     asked = parse_qs(options)
     if "endpoint_override" in asked:  # pyarrow's words for another server than Amazon's
-        scheme, endpoint = asked.get("scheme", ["https"])[0], asked["endpoint_override"][0]
-        settings["MLFLOW_S3_ENDPOINT_URL"] = f"{scheme}://{endpoint.rpartition('://')[2]}"
+        own, _, endpoint = asked["endpoint_override"][0].rpartition("://")
+        scheme = own or asked.get("scheme", ["https"])[0]
+        settings["MLFLOW_S3_ENDPOINT_URL"] = f"{scheme}://{endpoint}"
     return settings

@@ -14,7 +14,7 @@ from ray.autoscaler._private.util import prepare_config, validate_config
 from ray.scripts.scripts import start
 
 from hsearch.cluster.answers import checked_answers
-from hsearch.cluster.cluster_file import cluster_file
+from hsearch.cluster.cluster_file import PROJECT, cluster_file
 
 FILE = Path(__file__).parents[2] / "cluster.yaml"
 HOSTS = {"head-host": "10.0.0.1", "worker-hosts": "10.0.0.2,gpu3", "ssh-user": "me"}
@@ -169,17 +169,105 @@ def test_nothing_is_open_to_the_outside_besides_the_ssh_that_ray_itself_opens():
 
 def test_the_project_is_installed_from_the_mounted_folder_with_its_constraints(config):
     install = [c for c in config["setup_commands"] if "constraints" in c]
-    if "~/hsearch" not in config["file_mounts"]:
+    if not mounts_project(config):
         assert install == []
         (check,) = (c for c in config["setup_commands"] if "--version" in c)
         assert "/opt/env/bin/hsearch --version" in check
         return
-    assert config["file_mounts"]["~/hsearch"] == "."
-    assert (FILE.parent / "constraints.txt").exists()
     words = shlex.split(install[0])
     assert words[0] == "~/hsearch-env/bin/pip"
     assert words[words.index("-c") + 1] == "~/hsearch/constraints.txt"
     assert words[-1] == "$HOME/hsearch[cluster]"
+
+
+def mounts_project(config: dict[str, Any]) -> bool:
+    return "~/hsearch/constraints.txt" in config["file_mounts"]
+
+
+def test_of_the_checkout_only_what_an_install_needs_leaves_the_machine():
+    """That it is enough, tests/test_wheel.py shows."""
+    mounts = dict(made("aws")["file_mounts"])
+    assert mounts.pop("~/.hsearch/ray_token") == "~/.hsearch/ray_token"
+    assert mounts == {f"~/hsearch/{part}": f"./{part}" for part in PROJECT}
+    assert not {".", "tests", "photos"} & set(PROJECT)
+    assert all((FILE.parent / part).exists() for part in PROJECT)
+
+
+def text_of(provider: str, given: dict[str, str], **rest: str) -> str:
+    return cluster_file(provider, checked_answers(provider, given), **rest)
+
+
+@pytest.mark.parametrize("word", ["no", "on", "null", "true", "y"])
+def test_answers_that_mean_something_to_yaml_stay_words(word):
+    for provider in ("aws", "gcp"):
+        config = yaml.safe_load(text_of(provider, {"name": word, "ssh-user": word}))
+        assert config["cluster_name"] == config["auth"]["ssh_user"] == word
+    given = {"head-host": "1", "worker-hosts": f"2,{word}", "ssh-user": word}
+    config = yaml.safe_load(text_of("local", given))
+    assert config["provider"]["head_ip"] == "1"
+    assert config["provider"]["worker_ips"] == ["2", word]
+    assert config["auth"]["ssh_user"] == word
+    manifest = yaml.safe_load(text_of("kuberay", {"name": word, "namespace": word}))
+    for item in manifest["items"]:
+        assert item["metadata"]["namespace"] == word
+        assert item["metadata"]["name"].startswith(word)
+
+
+def steps_of(text: str) -> list[str]:
+    """The commands in the header of a file, one line each."""
+    header = text.partition("\n\n")[0].partition("\napiVersion")[0]
+    return [line.removeprefix("#   ") for line in header.splitlines() if line.startswith("#   ")]
+
+
+@pytest.mark.parametrize("provider", ["aws", "gcp", "local"])
+def test_the_steps_can_be_pasted_whatever_the_names_are(provider, tmp_path):
+    given = {**HOSTS, "shared": "s3://ours/a?region=x&scheme=http"} if provider == "local" else {}
+    steps = steps_of(text_of(provider, given, file="my & file.yaml"))
+    assert len(steps) > 6
+    show = 'show() { printf \'%s\\n\' "$@"; }; ray() { show "$@"; }; hsearch() { show "$@"; }'
+    for step in steps[1:]:
+        words = run(f"{show}; {step}", tmp_path).splitlines()
+        if step.startswith("ray"):
+            assert words[1] == "my & file.yaml"
+        elif provider == "local":
+            assert words[-1] == "s3://ours/a/data?region=x&scheme=http"
+
+
+def test_commands_in_the_middle_of_a_file_are_whole(tmp_path):
+    lines = text_of("aws", {}).splitlines()
+    (first,) = (n for n, line in enumerate(lines) if "describe-images" in line)
+    command = "\n".join(line.strip().removeprefix("#") for line in lines[first : first + 3])
+    shown = run(f"aws() {{ printf '%s\\n' \"$@\"; }}; {command}", tmp_path).splitlines()
+    assert shown[:2] == ["ec2", "describe-images"]
+    assert shown[-2:] == ["--query", "sort_by(Images, &CreationDate)[-1].ImageId"]
+
+
+def test_the_first_step_makes_a_token_for_its_user_alone_and_keeps_one(tmp_path):
+    step = steps_of(FILE.read_text(encoding="utf-8"))[0]
+    token = tmp_path / ".hsearch/ray_token"
+    run(f"umask 022; {step}", tmp_path)
+    assert token.stat().st_mode & 0o777 == 0o600
+    assert len(token.read_text()) == 64
+    token.write_text("mine")
+    run(step, tmp_path)
+    assert token.read_text() == "mine"
+
+
+@pytest.mark.parametrize("provider", ["aws", "gcp"])
+def test_the_record_is_brought_home_before_the_head_is_deleted(provider):
+    steps = steps_of(text_of(provider, {}))
+    down = steps.index("ray down cluster.yaml")
+    for name in ("hsearch", "mlflow"):
+        url = f"postgresql://hsearch@127.0.0.1:5433/{name}'"
+        assert any("pg_dump" in step and url in step for step in steps[:down])
+        assert any("rsync-down" in step and f"~/{name}.sql" in step for step in steps[:down])
+        assert any("psql" in step and url in step for step in steps[down:])
+
+
+@pytest.mark.parametrize("name", ["aws", "gcp", "local"])
+def test_who_shares_a_gpu_is_told_how_many_groups_use_them_all(name):
+    groups = 8 if name == "local" else 16
+    assert f"`--groups {groups}`" in text_of(*CASES[name])
 
 
 def test_every_command_is_a_line_of_shell(config):
@@ -199,7 +287,7 @@ def test_one_file_is_the_environment_of_all_shells(config, tmp_path):
             run(command, tmp_path)
     assert (tmp_path / ".bashrc").read_text().count("hsearch/environment") == 1
     shown = dict(line.split("=", 1) for line in run("source ~/.bashrc; env", tmp_path).splitlines())
-    binaries = "/opt/env/bin" if "~/hsearch" not in config["file_mounts"] else None
+    binaries = None if mounts_project(config) else "/opt/env/bin"
     assert shown["PATH"].split(":")[0] == (binaries or f"{tmp_path}/hsearch-env/bin")
     assert shown["RAY_AUTH_MODE"] == "token"
     assert shown["RAY_AUTH_TOKEN_PATH"] == f"{tmp_path}/.hsearch/ray_token"

@@ -8,7 +8,7 @@ import yaml
 from ray.scripts.scripts import start
 
 from hsearch.cluster.answers import checked_answers
-from hsearch.cluster.cluster_file import cluster_file
+from hsearch.cluster.cluster_file import PROJECT, cluster_file
 
 ANSWERS: tuple[dict[str, str], ...] = (
     {},
@@ -24,6 +24,12 @@ def items(request) -> list[dict[str, Any]]:
     assert manifest["kind"] == "List"
     items: list[dict[str, Any]] = manifest["items"]
     return items
+
+
+def test_of_the_checkout_only_what_an_install_needs_is_in_the_image():
+    text = cluster_file("kuberay", checked_answers("kuberay", {}))
+    copied = [line.split()[2] for line in text.splitlines() if line.startswith("#   COPY ")]
+    assert copied == list(PROJECT)
 
 
 def one(items: list[dict[str, Any]], kind: str, end: str = "") -> dict[str, Any]:

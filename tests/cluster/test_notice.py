@@ -1,18 +1,24 @@
 """A spot machine's end, told by a metadata service and seen by the whole cluster."""
 
 import json
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Thread
 
 import pytest
+from ray.exceptions import RaySystemError
 
-from hsearch.cluster.notice import aws_notice, gcp_notice
+from hsearch.cluster.notice import NodesHere, aws_notice, gcp_notice
+from hsearch.errors import ConfigError
 from tests.cluster.metadata_service import metadata_service
 from tests.cluster.searches import Command, wait_until
 from tests.cluster.test_nodes import running_nodes
+
+BODIES = (b"nonsense", b"a\nb", b"{}", b"[]", b'{"time": "soon"}', b"\xff")
 
 # A driver that keeps the node at work, because Ray ends an idle one as soon as it drains.
 WORKING = """
@@ -93,3 +99,68 @@ def test_an_address_without_a_head_is_told_in_a_sentence(tmp_path, address):
     printed = notice.run(exit_code=2)
     assert "`--address` must be" in printed
     assert "Traceback" not in printed
+
+
+class Gcs:
+    """What Ray's head answers to a request to drain; an error is raised."""
+
+    def __init__(self, *answers: tuple[bool, str] | Exception) -> None:
+        self.answers = list(answers)
+
+    def drain_node(self, *arguments: object) -> tuple[bool, str]:
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def nodes_here(monkeypatch, gcs: Gcs, nodes: list[str]) -> NodesHere:
+    monkeypatch.setattr(NodesHere, "_connected", lambda self: gcs)
+    monkeypatch.setattr(NodesHere, "alive", lambda self: nodes)
+    return NodesHere("127.0.0.1:6379")
+
+
+def test_a_head_that_fails_when_it_is_to_drain_is_asked_again(monkeypatch):
+    said: list[str] = []
+    nodes = nodes_here(monkeypatch, Gcs(RaySystemError("busy"), (True, "")), ["abc"])
+    assert not nodes.drain(time.time(), said.append)
+    assert "Node abc stays" in said[0]
+    assert "busy" in said[0]
+    assert nodes.drain(time.time(), said.append)
+    assert "Node abc drains until" in said[1]
+
+
+def test_where_no_node_is_nothing_is_drained(monkeypatch):
+    assert not nodes_here(monkeypatch, Gcs(), []).drain(time.time(), print)
+
+
+def test_a_port_that_is_not_rays_is_told_in_a_sentence(monkeypatch):
+    def fails(address: str) -> None:
+        raise RaySystemError("Timed out while waiting for GCS to become available.")
+
+    monkeypatch.setattr("ray._raylet.GcsClient", fails)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        with pytest.raises(ConfigError, match="must be that of a running Ray head"):
+            NodesHere(address)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"", b"no http at all\r\n\r\n", *(b"HTTP/1.0 200 OK\r\n\r\n" + body for body in BODIES)],
+)
+def test_nonsense_of_a_metadata_service_is_no_notice(answer):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            for _ in range(3):  # AWS is asked for a token before
+                connection, _ = server.accept()
+                with connection:
+                    connection.recv(4096)
+                    connection.sendall(answer)
+
+        thread = Thread(target=serve, daemon=True)
+        thread.start()
+        address = f"http://127.0.0.1:{server.getsockname()[1]}"
+        assert aws_notice(address) is None
+        assert gcp_notice(address) is None

@@ -148,3 +148,5 @@ def test_artifacts_lie_in_the_shared_store_wherever_that_is(tmp_path):
         key: "s3://bucket/a/mlflow",
         "MLFLOW_S3_ENDPOINT_URL": "http://127.0.0.1:9000",
     }
+    for options in ("endpoint_override=http://m:1", "endpoint_override=http://m:1&scheme=https"):
+        assert place(f"s3://bucket/a?{options}")["MLFLOW_S3_ENDPOINT_URL"] == "http://m:1"
