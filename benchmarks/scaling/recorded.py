@@ -76,16 +76,19 @@ class Recorded:
         ).model_dump_json()
 
     def _place(self, knobs: Mapping[str, KnobValue]) -> dict[str, float | str]:
-        return {name: self._share(name, knobs[name]) for name in self.domains if name in knobs}
+        return {
+            name: share(domain, knobs[name]) if isinstance(domain, Interval) else str(knobs[name])
+            for name, domain in self.domains.items()
+            if name in knobs
+        }
 
-    def _share(self, name: str, value: KnobValue) -> float | str:
-        domain = self.domains[name]
-        if not isinstance(domain, Interval):
-            return str(value)
-        low, high, at = domain.low, domain.high, float(value)
-        if domain.log:
-            low, high, at = math.log(low), math.log(high), math.log(at)
-        return (at - low) / (high - low)
+
+def share(domain: Interval, value: KnobValue) -> float:
+    """Returns how far a value is along its range, from 0 to 1."""
+    low, high, at = domain.low, domain.high, float(value)
+    if domain.log:
+        low, high, at = math.log(low), math.log(high), math.log(at)
+    return (at - low) / (high - low)
 
 
 def _distance(a: Mapping[str, float | str], b: Mapping[str, float | str]) -> float:
