@@ -138,13 +138,13 @@ def holds_secret(url: URL) -> bool:
 def _check_file(path: Path, create: bool) -> None:
     if path.is_dir():
         raise ConfigError(f"The storage {path} is a folder; give the path of a SQLite file.")
-    if not path.parent.is_dir():
-        raise ConfigError(f"The folder of the storage {path} does not exist; make it first.")
     if not create and not path.exists():
         raise ConfigError(
             f"There is no storage {path}; `hsearch tune` makes it, or name another with "
             "`--storage`."
         )
+    if not path.parent.is_dir():
+        raise ConfigError(f"The folder of the storage {path} does not exist; make it first.")
 
 
 def _connect_patiently(
