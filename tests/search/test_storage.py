@@ -32,10 +32,10 @@ def test_storages_that_cannot_be_used_are_said_in_a_sentence_without_the_passwor
             Study.open("s", storage, made_spec(), SPACE)
         assert "SECRET" not in str(caught.value)
         assert len(str(caught.value).splitlines()) == 1
-    missing = tmp_path / "missing.db"
-    with pytest.raises(ConfigError, match="There is no storage"):
-        Study.load("s", str(missing))
-    assert not missing.exists()
+    for missing in (tmp_path / "missing.db", tmp_path / "no" / "x.db"):
+        with pytest.raises(ConfigError, match="There is no storage"):
+            Study.load("s", str(missing))
+        assert not missing.exists()
 
 
 def test_a_plain_path_and_its_url_are_the_same_storage(opened, storage):
