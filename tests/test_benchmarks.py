@@ -94,6 +94,12 @@ def test_a_preparation_gives_the_bytes_of_a_plain_loop(tmp_path):
     assert output.splitlines()[-1].startswith("prepare: ")
 
 
+def test_a_sampler_that_sees_all_of_a_short_study_is_its_own_peer(tmp_path):
+    code, output, error = run("long_studies.py", "--quick", "--check", folder=tmp_path)
+    assert code == 0, output + error
+    assert output.splitlines()[-1].startswith("long_studies: regret 1.00 x ")
+
+
 def test_one_driver_keeps_virtual_groups_busy(tmp_path):
     picture = tmp_path / "picture.png"
     code, output, error = run("scale.py", "--quick", "--check", "--out", picture, folder=tmp_path)

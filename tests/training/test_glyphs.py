@@ -24,7 +24,7 @@ class Trained:
 
 
 def train(method: str, folder: Path) -> Trained:
-    settings = {"schedule.epochs": 3, "schedule.eval_every": 3}
+    settings = {"schedule.epochs": 5, "schedule.eval_every": 5}
     job = resolve_job(method=method, data="glyphs", recipe="small", settings=settings)
     result = train_locally(job, Report(), folder)
     return Trained(result, score(embed_run(folder, "test"), ScoreOptions())["map_at_r"])
@@ -54,8 +54,8 @@ def test_every_method_clearly_beats_the_untrained_network(method, trainings):
     assert result.untrained["map_at_r"] < 0.1
     assert result.score < 0.9
     if load_method(method).supervised:
-        assert result.score > 0.15
-        assert trained.tested > 0.06
+        assert result.score > 0.2
+        assert trained.tested > 0.1
         assert result.validation["h_ap"] > result.untrained["h_ap"] + 0.1
     else:
         assert result.score > 3 * result.untrained["map_at_r"]
