@@ -59,6 +59,7 @@ class _KeptRun:
         if distributed.rank() == 0:
             self._accept()
         names = distributed.share_object(self._start() if distributed.rank() == 0 else [])
+        self._same.update(names)
         if distributed.rank() > 0:
             for name in names:
                 if not self.objects.fetch(name, self._path(name)):
@@ -116,7 +117,6 @@ class _KeptRun:
         result = self._result()
         if result is not None and _name("best", result.best_epoch) in there:
             self.objects.fetch(self.folder.result.name, self.folder.result)
-            self._same.add(self.folder.result.name)
             return [self.folder.result.name]
         states = _numbered(there, "last")
         for number in sorted(states, reverse=True):
@@ -149,7 +149,6 @@ class _KeptRun:
             self._path(name).unlink()
             self.objects.remove(name)
             return None
-        self._same.add(name)
         return history
 
     def _result(self) -> FoldResult | None:

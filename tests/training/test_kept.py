@@ -96,15 +96,25 @@ def test_another_machine_goes_on_bit_for_bit_from_the_newest_whole_state(job, ad
     assert_kept(job, address, tmp_path)
 
 
-def test_a_state_without_its_best_network_is_not_used(job, address, tmp_path):
+def test_a_state_without_its_best_network_is_not_used(toy_job, address, tmp_path):
+    job = toy_job("hpl", method__update_period=3, schedule__epochs=4, schedule__eval_every=2)
     with pytest.raises(StoppedError):
-        train_kept(job, Interrupt(2), address, train_fold)
+        train_kept(job, Interrupt(3), address, train_fold)  # whose best epoch is an earlier one
     objects = Objects(address)
     best = next(name for name in objects.names() if name.startswith("best"))
     objects.put(best, b"broken")
-    recorder = Recorder()
+    old = objects.read("last-0003.safetensors")
+    kept = []
+
+    class Look(Recorder):
+        def epoch(self, record):
+            super().epoch(record)
+            kept.append(Objects(address).read("last-0003.safetensors"))
+
+    recorder = Look()
     train_kept(job, recorder, address, train_fold)
-    assert recorder.epochs in ([3], [0, 1, 2, 3])  # [3] where epoch 2 is the best itself
+    assert recorder.epochs == [0, 1, 2, 3, 4]
+    assert kept[3] != old, "a state of this training, which took other seconds"
     assert_kept(job, address, tmp_path)
 
 
