@@ -36,10 +36,12 @@ def study(tmp_path, monkeypatch):
 @pytest.fixture
 def watched(study, monkeypatch):
     """Attaches while a driver does one step of its work at every look, and returns the output."""
+    leases: list[Lease] = []
 
     def attach(*steps, trials=3):
         left = list(steps)
         lease = Lease(study)
+        leases.append(lease)
 
         def step(seconds: float) -> None:
             if left:
@@ -59,7 +61,9 @@ def watched(study, monkeypatch):
             patch.setattr(attach_module, "_pause", step)
             return CliRunner().invoke(main, ["attach", "s"])
 
-    return attach
+    yield attach
+    for lease in leases:
+        lease.release()
 
 
 def driver_of(study: Study) -> Driver:

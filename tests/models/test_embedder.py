@@ -1,5 +1,3 @@
-import multiprocessing
-
 import pytest
 import torch
 import torch.distributed as dist
@@ -9,6 +7,7 @@ from hsearch.distributed import world_size
 from hsearch.errors import ConfigError
 from hsearch.models.embedder import Embedder, synchronise_batch_norm
 from hsearch.spec import ModelSpec
+from tests.processes import ready_processes
 
 RANKS = 2
 BATCH = 8
@@ -201,7 +200,7 @@ def rank_main(rank, folder):
 @pytest.fixture(scope="module")
 def two_ranks(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ranks")
-    context = multiprocessing.get_context("spawn")
+    context = ready_processes()
     processes = [context.Process(target=rank_main, args=(r, str(folder))) for r in range(RANKS)]
     for process in processes:
         process.start()

@@ -1,6 +1,5 @@
 """Runs a function on several gloo ranks; its result is what rank 0 returns."""
 
-import multiprocessing
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -9,10 +8,12 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from tests.processes import ready_processes
+
 
 def on_ranks(function: Callable[..., Any], *arguments: Any, size: int = 2) -> Any:
     """Returns `function(*arguments)` of rank 0; the function must be importable."""
-    context = multiprocessing.get_context("spawn")
+    context = ready_processes()
     with tempfile.TemporaryDirectory() as folder:
         jobs = [
             context.Process(target=_main, args=(rank, size, folder, function, arguments))

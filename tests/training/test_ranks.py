@@ -15,6 +15,12 @@ from hsearch.training.setup import build_batches, build_step, load_fold
 from tests.training.ranks import on_ranks
 
 
+SETTINGS: dict[str, dict[str, Any]] = {
+    "hpl": {"method__update_period": 3},  # within the test
+    "hier": {"method__num_lcas": 64},  # for speed
+}
+
+
 def losses_and_gradients(job_values: Any, iterations: int, dtype: str) -> dict[str, torch.Tensor]:
     """Trains a few steps with SGD; returns every loss, and the last gradients and weights."""
     job = FoldJob.from_dict(job_values)
@@ -41,8 +47,7 @@ def losses_and_gradients(job_values: Any, iterations: int, dtype: str) -> dict[s
 
 @pytest.mark.parametrize("method", available_methods())
 def test_two_ranks_equal_one(method, toy_job):
-    period = {"method__update_period": 3} if method == "hpl" else {}
-    job = toy_job(method, **period).to_dict()
+    job = toy_job(method, **SETTINGS.get(method, {})).to_dict()
     one = losses_and_gradients(job, 8, "float64")
     two = on_ranks(losses_and_gradients, job, 8, "float64")
     assert one.keys() == two.keys()

@@ -5,7 +5,6 @@ random weights BCE is ahead of MulCon, by far: its attention learns slowly from 
 yet show anything.
 """
 
-import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from statistics import fmean
@@ -20,6 +19,7 @@ from hsearch.training.launch import train_locally
 from hsearch.training.loop import Report
 from hsearch.training.resolve import resolve_job
 from hsearch.yaml_file import Value
+from tests.processes import ready_processes
 
 SEEDS = (0, 1, 2)
 MARGIN = 0.003
@@ -56,7 +56,7 @@ def trained(tmp_path_factory):
     """By method, the result of every seed."""
     folder = tmp_path_factory.mktemp("scenes")
     weights = pretrain(folder)
-    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(2, ready_processes()) as pool:
         futures = {
             method: [pool.submit(train, method, seed, weights, folder) for seed in SEEDS]
             for method in ("mulcon", "bce")
