@@ -17,7 +17,6 @@ from hsearch.training.score import embed_run
 from hsearch.yaml_file import Value
 from tests.processes import ready_processes
 
-
 # Most of its time goes into as many ancestors as are published.
 CHEAPER: dict[str, dict[str, Value]] = {"hier": {"method.num_lcas": 64}}
 

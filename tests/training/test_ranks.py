@@ -14,7 +14,6 @@ from hsearch.training.optimizer import forget_moments
 from hsearch.training.setup import build_batches, build_step, load_fold
 from tests.training.ranks import on_ranks
 
-
 SETTINGS: dict[str, dict[str, Any]] = {
     "hpl": {"method__update_period": 3},  # within the test
     "hier": {"method__num_lcas": 64},  # for speed
