@@ -17,6 +17,7 @@ from typing import Any
 
 from hsearch.cli.main import main
 from hsearch.data.store import Store
+from hsearch.training.checkpoint import read_notes
 from tests.cluster.ready_python import make_ready_python
 from tests.conftest import TINY
 from tests.processes import ready_processes
@@ -45,6 +46,9 @@ class Started:
         self._process.join(seconds)
         assert self.returncode is not None, f"it has not ended within {seconds} s"
         return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        os.kill(self.pid, number)
 
     def terminate(self) -> None:
         self._process.terminate()
@@ -152,6 +156,12 @@ class Search(Command):
             (t["number"], t["state"], t["source"], t["knobs"], t["reason"], scores(t))
             for t in self.record()["trials"]
         ]
+
+
+def history(checkpoint: Path) -> list[dict[str, Any]]:
+    """The epochs of which a run folder's checkpoint knows."""
+    records: list[dict[str, Any]] = read_notes(checkpoint)["history"]
+    return records
 
 
 def scores(trial: dict[str, Any]) -> list[float]:

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.head import running_head
-from tests.cluster.searches import LIMIT_SECONDS, Command, Search, wait_until
-from tests.cluster.test_resume import history
+from tests.cluster.searches import LIMIT_SECONDS, Command, Search, history, wait_until
 
 EPOCHS = 10
 

@@ -12,10 +12,11 @@ from hsearch.search.plan import plan_study
 from hsearch.search.reproduced import run_name, runs_folder
 from hsearch.search.reproduction import Reproduction, load_reproduction
 from hsearch.search.study import Study
+from hsearch.spec import FoldJob
 from hsearch.training.launch import train_locally
 from hsearch.training.loop import Report
 from hsearch.training.testing import floor_metrics, score_run
-from tests.cluster.searches import Command, Search, scores
+from tests.cluster.searches import LIMIT_SECONDS, Command, Search, kill, processes_of, scores
 from tests.conftest import TINY
 from tests.search.made_reproduction import made_plan
 from tests.search.made_results import made_result
@@ -26,11 +27,18 @@ MLFLOW = ("--tracking-uri", "sqlite:///mlflow.db")
 
 @pytest.fixture(scope="module")
 def searched(tmp_path_factory, label_store):
-    """A finished search of two trials; every fold is trained by two ranks."""
+    """A finished search of two trials; every fold is trained by two ranks, one of which dies."""
     folder = tmp_path_factory.mktemp("searched")
     options = ("--trials=2", "--workers-per-fold=2")
     search = Search(folder, label_store, *options, method="mulcon")
-    search.run()
+    with search.started() as driver:
+        search.wait_for("2 per fold: 1 fold training at once", driver)
+        search.wait_for("trial 0  fold 0", driver)
+        ranks = processes_of(driver.pid, "RayTrainWorker")
+        assert len(ranks) == 2
+        kill(ranks[1])
+        driver.wait(LIMIT_SECONDS)
+    assert driver.returncode == 0, search.printed()
     return search
 
 
@@ -99,6 +107,13 @@ def test_trials_are_scored_by_the_mean_average_precision_of_labels(searched):
     assert f"Best: trial {best['number']}" in printed
     assert "trial 0  fold 0  mAP 0." in printed
     assert "Traceback" not in printed
+
+
+def test_a_fold_that_loses_a_rank_is_trained_as_one_process_trains_it(searched, tmp_path):
+    trial = searched.record()["trials"][0]
+    job = FoldJob.from_dict({**trial["job"], "fold": 1})
+    alone = train_locally(job, Report(), tmp_path / "alone")
+    assert trial["folds"]["1"]["score"] == pytest.approx(alone.score, abs=0.05)
 
 
 def test_mlflow_has_the_metrics_and_the_pictures_of_the_study(searched):

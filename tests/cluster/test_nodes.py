@@ -6,16 +6,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import pytest
-
-from hsearch.spec import FoldJob
-from hsearch.training.launch import train_locally
-from hsearch.training.loop import Report
 from tests.cluster.searches import (
     LIMIT_SECONDS,
     Search,
     is_alive,
-    kill,
     processes_of,
     scores,
     wait_until,
@@ -136,7 +130,12 @@ def test_small_networks_share_a_gpu_for_which_they_wait(tmp_path, toy_store, mon
     with running_nodes(head_cpus=2) as nodes:
         nodes.add(2)
         options = ("--trials=1", f"--address={nodes.address}", "--tracking-uri=none", "--no-race")
-        search = Search(tmp_path, toy_store, *options, schedule__epochs=8)
+        search, other = (
+            Search(tmp_path / name, toy_store, *options, schedule__epochs=epochs)
+            for name, epochs in (("first", 30), ("second", 2))
+        )
+        search.folder.mkdir()
+        other.folder.mkdir()
         with search.started("--groups=2") as driver:
             search.wait_for("Waiting for machines. A fold needs 1 worker", driver)
             nodes.add(2, gpus=1)
@@ -146,45 +145,13 @@ def test_small_networks_share_a_gpu_for_which_they_wait(tmp_path, toy_store, mon
             held = what_is_held(nodes.address, "GPU", "CPU")
             assert "[0.0, 4.0]" in held
             assert held.count('"GPU": 0.5') == 2, "the cluster is asked to grow so far"
+            monkeypatch.setenv("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", "5")
+            with other.started() as waiting:
+                other.wait_for("could not be placed within 5 s", waiting)
+                assert waiting.poll() is None, "it tries again"
             driver.wait(LIMIT_SECONDS)
         assert driver.returncode == 0, search.printed()
         assert what_is_held(nodes.address).endswith("[] []"), "and then to keep nothing"
-
-
-def test_a_group_that_cannot_be_placed_is_reported(tmp_path, toy_store, monkeypatch):
-    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    monkeypatch.setenv("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", "5")
-    with running_nodes(head_cpus=1) as nodes:
-        options = ("--trials=1", f"--address={nodes.address}", "--tracking-uri=none")
-        first, second = (
-            Search(tmp_path / name, toy_store, *options, schedule__epochs=200)
-            for name in ("first", "second")
-        )
-        first.folder.mkdir()
-        second.folder.mkdir()
-        with first.started() as holder:
-            first.wait_for("1 worker group at work", holder)
-            with second.started() as waiting:
-                second.wait_for("could not be placed within 5 s", waiting)
-                assert waiting.poll() is None
-
-
-def test_two_ranks_per_fold_survive_the_loss_of_one(tmp_path, toy_store):
-    options = ("--trials=1", "--tracking-uri=none")
-    search = Search(tmp_path, toy_store, *options, schedule__epochs=4)
-    with search.started("--workers-per-fold=2") as driver:
-        search.wait_for("2 per fold: 1 fold training at once", driver)
-        search.wait_for("trial 0  fold 0", driver)
-        ranks = processes_of(driver.pid, "RayTrainWorker")
-        assert len(ranks) == 2
-        kill(ranks[1])
-        driver.wait(LIMIT_SECONDS)
-    assert driver.returncode == 0, search.printed()
-    (trial,) = search.record()["trials"]
-    assert trial["state"] == "complete"
-    interrupted = FoldJob.from_dict({**trial["job"], "fold": 1})
-    alone = train_locally(interrupted, Report(), tmp_path / "alone")
-    assert trial["folds"]["1"]["score"] == pytest.approx(alone.score, abs=0.05)
 
 
 def test_what_can_never_be_placed_is_refused_and_no_study_begun(tmp_path, toy_store):

@@ -6,11 +6,14 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import torch
 
 from hsearch.folds import NUM_FOLDS
 from hsearch.search.plan import plan_study
 from hsearch.search.reproduction import load_reproduction
 from hsearch.search.study import Study
+from hsearch.training.launch import train_locally
+from hsearch.training.loop import Report
 from hsearch.training.score import embed_runs
 from hsearch.training.testing import score_run
 from tests.cluster.searches import LIMIT_SECONDS, Command, is_alive, kill, processes_of, wait_until
@@ -44,25 +47,31 @@ def read(folder, protocol="cross-validated"):
     return load_reproduction("toy", protocol, str(folder / "hsearch.db"))
 
 
-def outcome(record):
-    """All that an interrupted reproduction must share with an uninterrupted one: not the times."""
-    folds = [
-        [(f.score, f.best_epoch, f.validation) for _, f in sorted(run.folds.items())]
-        for run in record.runs
-    ]
-    return [(run.seed, run.state, run.tested) for run in record.runs], folds, record.floor
-
-
 @pytest.fixture(scope="module")
-def uninterrupted(searched, tmp_path_factory):
-    """The folder of a reproduction that ran to its end, and what it printed."""
-    folder = tmp_path_factory.mktemp("uninterrupted") / "here"
+def reproduced(searched, tmp_path_factory):
+    """The folder of a reproduction that was stopped, killed and finished, and its last output."""
+    folder = tmp_path_factory.mktemp("reproduced") / "here"
     shutil.copytree(searched, folder)
-    return folder, reproduce(folder).run()
+    command = reproduce(folder)
+    with command.started() as driver:
+        command.wait_for("1 node with", driver)  # its groups take longer to start than a stop
+        stop = Command(folder, "stop", "toy").run()
+        driver.wait(LIMIT_SECONDS)
+    assert driver.returncode == 0, command.printed()
+    assert "Stopped from " in command.printed()
+    assert "Stopped toy/reproduce-cross-validated: the record keeps" in stop
+    with command.started() as driver:
+        command.wait_for("trained", driver, times=3)
+        command.processes = processes_of(driver.pid)
+        kill(driver.pid)
+        driver.wait()
+    wait_until(lambda: not any(map(is_alive, command.processes)), "Ray ends with its driver")
+    assert 3 <= sum(len(run.folds) for run in read(folder).runs) < 2 * NUM_FOLDS
+    return folder, command.run()
 
 
-def test_every_run_is_trained_with_its_seed_and_tested(uninterrupted):
-    folder, printed = uninterrupted
+def test_every_run_is_trained_with_its_seed_and_tested(reproduced):
+    folder, printed = reproduced
     record = read(folder)
     assert [(run.seed, run.state) for run in record.runs] == [
         (1000, "complete"),
@@ -78,8 +87,8 @@ def test_every_run_is_trained_with_its_seed_and_tested(uninterrupted):
     assert f"{record.floor['map_at_r']:.4f}" in printed
 
 
-def test_mlflow_shows_the_runs_below_the_study_with_their_networks(uninterrupted):
-    folder, _ = uninterrupted
+def test_mlflow_shows_the_runs_below_the_study_with_their_networks(reproduced):
+    folder, _ = reproduced
     record = read(folder)
     with closing(sqlite3.connect(folder / "mlflow.db")) as database:
         rows = database.execute(
@@ -111,8 +120,8 @@ def test_mlflow_shows_the_runs_below_the_study_with_their_networks(uninterrupted
     assert score_run(copies, range(NUM_FOLDS)) == record.runs[0].tested
 
 
-def test_the_same_command_again_trains_nothing_and_prints_the_same(uninterrupted):
-    folder, printed = uninterrupted
+def test_the_same_command_again_trains_nothing_and_prints_the_same(reproduced):
+    folder, printed = reproduced
     before = read(folder)
     again = reproduce(folder).run()
     assert "Nothing is left to train: 8 finished fold trainings, 2 tested runs." in again
@@ -120,27 +129,26 @@ def test_the_same_command_again_trains_nothing_and_prints_the_same(uninterrupted
     assert read(folder) == before
 
 
-def test_after_a_stop_or_a_kill_the_same_command_continues_to_the_same_numbers(
-    searched, tmp_path, uninterrupted
+@pytest.fixture
+def one_thread():
+    """As many as a worker with one CPU has."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_after_a_stop_and_a_kill_its_numbers_are_those_of_trainings_without_ray(
+    reproduced, tmp_path
 ):
-    folder = tmp_path / "here"
-    shutil.copytree(searched, folder)
-    command = reproduce(folder)
-    with command.started() as driver:
-        command.wait_for("1 node with", driver)  # its groups take longer to start than a stop
-        stop = Command(folder, "stop", "toy").run()
-        driver.wait(LIMIT_SECONDS)
-    assert driver.returncode == 0, command.printed()
-    assert "Stopped from " in command.printed()
-    assert "Stopped toy/reproduce-cross-validated: the record keeps" in stop
-    with command.started() as driver:
-        command.wait_for("trained", driver, times=3)
-        command.processes = processes_of(driver.pid)
-        kill(driver.pid)
-        driver.wait()
-    wait_until(lambda: not any(map(is_alive, command.processes)), "Ray ends with its driver")
-    command.run()
-    assert outcome(read(folder)) == outcome(read(uninterrupted[0]))
+    for run in read(reproduced[0]).runs:
+        for fold, result in run.folds.items():
+            place = tmp_path / f"{run.seed}" / f"fold-{fold}"
+            alone = train_locally(result.job, Report(), place)
+            assert (alone.job.seed, alone.score) == (run.seed, result.score)
+            assert (alone.best_epoch, alone.validation) == (result.best_epoch, result.validation)
+        assert score_run(tmp_path / f"{run.seed}", range(NUM_FOLDS)) == run.tested
 
 
 def test_the_classic_protocol_trains_one_network_on_all_classes(searched, tmp_path):

@@ -1,4 +1,7 @@
-"""A search from the command line, on real Ray, with a real record and real MLflow."""
+"""A search from the command line, on real Ray, with a real record and real MLflow.
+
+However it is ended, the same command continues, and the study is that of one never interrupted.
+"""
 
 import os
 import signal
@@ -7,17 +10,36 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.cluster.searches import Search, is_alive, processes_of, scores, wait_until
+from hsearch.data.store import Store
+from tests.cluster.searches import (
+    LIMIT_SECONDS,
+    Search,
+    Started,
+    history,
+    is_alive,
+    kill,
+    processes_of,
+    scores,
+    wait_until,
+)
 from tests.search.postgres import postgres_server
+
+TRIALS = 3
+
+
+def new_search(folder: Path, store: Store, *options: str) -> Search:
+    options = (f"--trials={TRIALS}", "--groups=1", *options)
+    return Search(folder, store, *options, schedule__epochs=4, schedule__iterations_per_epoch=12)
 
 
 @pytest.fixture(scope="module")
 def searched(tmp_path_factory, toy_store):
-    """A finished search of 4 trials on two groups."""
-    search = Search(tmp_path_factory.mktemp("searched"), toy_store, "--trials=4")
+    """A finished search."""
+    search = new_search(tmp_path_factory.mktemp("searched"), toy_store)
     with search.started() as process:
         wait_until(lambda: "fold 0" in search.printed(), "first fold")
         search.pid, search.processes = process.pid, processes_of(process.pid)
@@ -28,7 +50,7 @@ def searched(tmp_path_factory, toy_store):
 
 def test_every_trial_is_complete_with_all_folds_or_says_why_not(searched):
     trials = searched.record()["trials"]
-    assert [trial["number"] for trial in trials] == [0, 1, 2, 3]
+    assert [trial["number"] for trial in trials] == list(range(TRIALS))
     for trial in trials:
         assert trial["state"] in ("complete", "lost")
         assert (trial["state"] == "complete") == (len(trial["folds"]) == 4)
@@ -42,7 +64,7 @@ def test_every_trial_is_complete_with_all_folds_or_says_why_not(searched):
 def test_the_first_trials_are_the_published_values_and_the_start_points(searched):
     sources = [trial["source"] for trial in searched.record()["trials"]]
     assert "published" in sources[0]
-    assert all("Musgrave" in source for source in sources[1:4])
+    assert all("Musgrave" in source for source in sources[1:])
 
 
 def test_the_output_shows_arithmetic_folds_best_and_what_to_do_next(searched):
@@ -80,37 +102,71 @@ def test_mlflow_has_one_run_per_trial_below_the_study(searched):
     with sqlite3.connect(searched.folder / "mlflow.db") as db:
         runs = db.execute("select count(*) from runs").fetchone()[0]
         children = db.execute("select count(*) from tags where key = 'mlflow.parentRunId'")
-        assert (runs, children.fetchone()[0]) == (5, 4)
+        assert (runs, children.fetchone()[0]) == (TRIALS + 1, TRIALS)
     db.close()
 
 
-def test_the_same_command_again_trains_nothing_and_more_trials_extend(searched):
-    before = searched.table()
-    assert "nothing is left to train" in searched.run()
-    assert searched.table() == before
-    searched.run("--trials=5")
-    assert searched.table()[:4] == before
-    assert len(searched.table()) == 5
-
-
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interrupt_loses_nothing_that_was_finished_and_leaves_no_process(
-    tmp_path, toy_store, number, code
+def test_however_it_is_ended_the_same_command_continues_to_the_same_study(
+    tmp_path, toy_store, searched
 ):
-    search = Search(tmp_path, toy_store, "--trials=2", "--groups=1", "--tracking-uri=none")
-    with search.started() as process:
-        search.wait_for("trial 0  fold 1", process)
-        family = processes_of(process.pid)
-        os.killpg(process.pid, number)  # as a terminal does
-        process.wait(60)
-        left = [pid for pid in family if is_alive(pid)]
-    assert process.returncode == code, search.printed()
+    search, second = (new_search(tmp_path, toy_store, "--tracking-uri=none") for _ in range(2))
+    with search.started() as driver:
+        search.wait_for("trial 0  fold 0", driver)
+        interrupt(search, driver, signal.SIGINT, exit_code=130)
+    before = lose_driver(search, fold=2)
+    with search.started() as driver:
+        search.wait_for("trial 0  fold 2", driver)
+        kill(processes_of(driver.pid, "RayTrainWorker")[0])
+        refusal = second.run(exit_code=2)
+        assert str(driver.pid) in refusal, "a second driver is told who the first is"
+        search.wait_for("trial 0  fold 3", driver)
+        kill(processes_of(driver.pid, "TrainController")[0])
+        search.wait_for("trial 1  fold 0", driver)
+        interrupt(search, driver, signal.SIGTERM, exit_code=143)
+    assert len(search.record()["trials"][0]["folds"]) == 4
+    lose_raylet(search)
+    search.run()
+    assert search.table() == searched.table()[:TRIALS]
+    result = search.record()["trials"][0]["folds"]["2"]
+    assert result["history"][: len(before)] == before  # with the very seconds that they took
+
+
+def interrupt(search: Search, driver: Started, number: int, exit_code: int) -> None:
+    """Ends a search by a signal, which leaves no process."""
+    family = processes_of(driver.pid)
+    os.killpg(driver.pid, number)  # as a terminal does
+    driver.wait(60)
+    assert [pid for pid in family if is_alive(pid)] == []
+    assert len(family) > 5
+    assert driver.returncode == exit_code, search.printed()
     assert "same command" in search.printed()
     assert "Traceback" not in search.printed()
     assert "received" not in search.printed(), "Ray's dump of the stack"
-    assert len(family) > 5
-    assert left == []
-    assert len(search.record()["trials"][0]["folds"]) >= 2
+
+
+def lose_driver(search: Search, fold: int) -> list[dict[str, Any]]:
+    """Kills the driver in the middle of a fold, and returns what was known of the fold then."""
+    last = search.folder / "studies" / "toy" / "trial-0000" / f"fold-{fold}" / "last.safetensors"
+    with search.started() as driver:
+        wait_until(lambda: last.exists() and len(history(last)) >= 2, "its epoch 1")
+        search.processes = processes_of(driver.pid)
+        for pid in (*processes_of(driver.pid, "RayTrainWorker"), driver.pid):
+            kill(pid)  # a worker would go on for a while without its driver
+        driver.wait()
+    wait_until(lambda: not any(map(is_alive, search.processes)), "Ray ends with its driver")
+    before = history(last)
+    assert 2 <= len(before) < 5
+    return before
+
+
+def lose_raylet(search: Search) -> None:
+    """Kills Ray's daemon; a search may even end well, if nothing new had to be started."""
+    with search.started() as driver:
+        search.wait_for("  fold ", driver)
+        search.processes = processes_of(driver.pid)
+        kill(processes_of(driver.pid, "raylet/raylet")[0])
+        driver.wait(LIMIT_SECONDS)
+    wait_until(lambda: not any(map(is_alive, search.processes)), "Ray ends with its driver")
 
 
 def test_a_search_on_postgres_and_s3_whose_best_trial_is_trained_again_bit_for_bit(
@@ -138,3 +194,12 @@ def test_a_search_on_postgres_and_s3_whose_best_trial_is_trained_again_bit_for_b
         )
     assert "train --like toy/best" in printed
     assert "exactly the recorded one" in again.stdout
+
+
+def test_the_same_command_again_trains_nothing_and_more_trials_extend(searched):
+    before = searched.table()
+    assert "nothing is left to train" in searched.run()
+    assert searched.table() == before
+    searched.run(f"--trials={TRIALS + 1}")
+    assert searched.table()[:TRIALS] == before
+    assert len(searched.table()) == TRIALS + 1
