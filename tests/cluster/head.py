@@ -1,13 +1,10 @@
 """A head node with a dashboard and token authentication, as `ray start` makes one."""
 
 import http.client
-import os
 import random
 import secrets
 import shutil
-import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import urllib.error
@@ -18,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.cluster.searches import is_alive, kill, processes_of, wait_until
+from tests.cluster.started import Started
 
 _PORTS = (
     *("port", "dashboard-port", "ray-client-server-port", "metrics-export-port"),
@@ -54,25 +52,19 @@ def running_head(cpus: int) -> Iterator[Head]:
         "RAY_TMPDIR": str(folder),
         "RAY_USAGE_STATS_ENABLED": "0",
     }
-    command = [
-        *(sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block"),
-        *("--node-ip-address=127.0.0.1", "--dashboard-host=127.0.0.1", f"--num-cpus={cpus}"),
-        *(f"--temp-dir={folder}/ray", "--include-dashboard=true", "--disable-usage-stats"),
+    arguments = [
+        *("start", "--head", "--block", "--node-ip-address=127.0.0.1"),
+        *("--dashboard-host=127.0.0.1", f"--num-cpus={cpus}", "--include-dashboard=true"),
+        *(f"--temp-dir={folder}/ray", "--disable-usage-stats"),
         *(f"--{name}={port}" for name, port in ports.items()),
     ]
     printed = folder / "printed"
-    with printed.open("wb") as file:
-        process = subprocess.Popen(
-            command,
-            env={**os.environ, **entry},
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+    process = Started(_ray, *arguments, folder=folder, output=printed, environment=entry)
 
     def is_up() -> bool:
         assert process.poll() is None, printed.read_text()
-        return "Ray runtime started" in printed.read_text() and _answers(ports["dashboard-port"])
+        started = printed.exists() and "Ray runtime started" in printed.read_text()
+        return started and _answers(ports["dashboard-port"])
 
     try:
         wait_until(is_up, "a head node with a dashboard")
@@ -80,12 +72,19 @@ def running_head(cpus: int) -> Iterator[Head]:
         yield Head(where(ports["port"]), f"http://{where(ports['dashboard-port'])}", entry)
     finally:
         below = processes_of(process.pid)
-        process.send_signal(signal.SIGTERM)
+        process.terminate()
         process.wait(60)
         for pid in filter(is_alive, below):
             kill(pid)
         wait_until(lambda: not any(map(is_alive, below)), "the cluster's processes are gone")
         shutil.rmtree(folder)
+
+
+def _ray(*arguments: str) -> None:
+    from ray.scripts.scripts import main
+
+    sys.argv = ["ray", *arguments]
+    main()
 
 
 def _answers(port: int) -> bool:

@@ -1,16 +1,15 @@
-"""A Ray cluster of several raylets on this machine, in a process ruled by lines on stdin.
+"""A Ray cluster of several raylets on this machine, in a process ruled by words.
 
-Prints its address. `add CPUS GPUS` starts a node and prints its id; `kill ID` kills the node's
-raylet with -9; `drain ID` announces its end and prints whether Ray accepts that; the end of stdin
+It says its address. `add CPUS GPUS` starts a node and says its id; `kill ID` kills the node's
+raylet with -9; `drain ID` announces its end and says whether Ray accepts that; the end of the line
 ends everything.
 """
 
 import os
-import sys
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -26,39 +25,32 @@ def patiently(start: Callable[..., Any], **arguments: object) -> Any:
     return start(**arguments)
 
 
-def main() -> None:
-    with tempfile.TemporaryDirectory(prefix="hsn-") as folder:
-        os.environ["RAY_TMPDIR"] = folder
-        Path(folder, "ray").mkdir()
-        from ray._raylet import GcsClient  # type: ignore[attr-defined]
-        from ray.cluster_utils import Cluster
+def host_nodes(line: Connection, head_cpus: int) -> None:
+    os.environ["RAY_TMPDIR"] = os.getcwd()
+    Path("ray").mkdir()
+    from ray._raylet import GcsClient  # type: ignore[attr-defined]
+    from ray.cluster_utils import Cluster
 
-        cluster = patiently(
-            Cluster,
-            initialize_head=True,
-            head_node_args={"num_cpus": int(sys.argv[1]), "include_dashboard": False},
-        )
-        nodes = {}
-        sys.stdout.write(f"{cluster.address}\n")
-        sys.stdout.flush()
-        for line in sys.stdin:
-            word, argument, *more = line.split()
+    cluster = patiently(
+        Cluster,
+        initialize_head=True,
+        head_node_args={"num_cpus": head_cpus, "include_dashboard": False},
+    )
+    nodes = {}
+    line.send(cluster.address)
+    with suppress(EOFError):
+        while True:
+            word, argument, *more = line.recv().split()
             if word == "add":
                 has = {"num_cpus": int(argument), "num_gpus": int(more[0])}
                 node = patiently(cluster.add_node, **has)
                 nodes[node.node_id] = node
-                sys.stdout.write(f"{node.node_id}\n")
-                sys.stdout.flush()
+                line.send(node.node_id)
             elif word == "drain":
                 deadline = int(1000 * (time.time() + DRAIN_SECONDS))
                 gcs = GcsClient(address=cluster.address)
                 accepted, _ = gcs.drain_node(argument, PREEMPTION, "a test", deadline)
-                sys.stdout.write(f"{accepted}\n")
-                sys.stdout.flush()
+                line.send(str(accepted))
             else:
                 cluster.remove_node(nodes.pop(argument), allow_graceful=False)
-        cluster.shutdown()
-
-
-if __name__ == "__main__":
-    main()
+    cluster.shutdown()

@@ -3,14 +3,13 @@
 Its process is forked from one that has imported much of what it needs, for speed alone.
 """
 
-import atexit
 import json
 import os
 import secrets
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,64 +17,15 @@ from typing import Any
 from hsearch.cli.main import main
 from hsearch.data.store import Store
 from hsearch.training.checkpoint import read_notes
-from tests.cluster.ready_python import make_ready_python
+from tests.cluster.started import Started
 from tests.conftest import TINY
-from tests.processes import ready_processes
 
 LIMIT_SECONDS = 600
 
 
-class Started:
-    """A process that runs a command, with what is needed of subprocess.Popen."""
-
-    def __init__(self, arguments: Sequence[str], folder: Path, output: Path) -> None:
-        given = (tuple(arguments), str(folder), str(output), dict(os.environ))
-        self._process = ready_processes().Process(target=_run_hsearch, args=given, daemon=False)
-        self._process.start()
-        assert self._process.pid is not None
-        self.pid = self._process.pid
-
-    @property
-    def returncode(self) -> int | None:
-        return self._process.exitcode
-
-    def poll(self) -> int | None:
-        return self.returncode
-
-    def wait(self, seconds: float | None = None) -> int:
-        self._process.join(seconds)
-        assert self.returncode is not None, f"it has not ended within {seconds} s"
-        return self.returncode
-
-    def send_signal(self, number: int) -> None:
-        os.kill(self.pid, number)
-
-    def terminate(self) -> None:
-        self._process.terminate()
-
-    def kill(self) -> None:
-        self._process.kill()
-
-
-def _run_hsearch(
-    arguments: tuple[str, ...], folder: str, output: str, environment: dict[str, str]
-) -> None:
-    """Is `python -m hsearch` from here on, in a session of its own."""
-    os.setsid()
-    os.chdir(folder)
-    os.environ.clear()
-    os.environ.update(environment)
-    written = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    os.dup2(written, 1)
-    os.dup2(written, 2)
-    os.close(written)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+def _hsearch(*arguments: str) -> None:
     sys.argv = ["hsearch", *arguments]
-    sys.executable = make_ready_python(Path(folder))
-    try:
-        main(list(arguments), prog_name="hsearch")
-    finally:
-        atexit._run_exitfuncs()
+    main(list(arguments), prog_name="hsearch")
 
 
 class Command:
@@ -104,7 +54,9 @@ class Command:
     @contextmanager
     def started(self, *options: str) -> Iterator[Started]:
         """Starts the command; whatever is left of it is killed at the end."""
-        process = Started([*self.arguments, *options], self.folder, self.output)
+        process = Started(
+            _hsearch, *self.arguments, *options, folder=self.folder, output=self.output
+        )
         try:
             yield process
         finally:

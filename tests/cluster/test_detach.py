@@ -31,7 +31,7 @@ def test_a_detached_search_is_watched_stopped_and_continued(
         toy_store,
         *("--trials=1", "--groups=1", "--tracking-uri=none", "--detach"),
         schedule__epochs=EPOCHS,
-        schedule__iterations_per_epoch=40,
+        schedule__iterations_per_epoch=20,
         schedule__patience=EPOCHS,
     )
     with running_head(cpus=1) as head:

@@ -1,11 +1,16 @@
 """Searches on a running cluster whose nodes come and go."""
 
+import multiprocessing
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from pathlib import Path
 
+from tests.cluster.node_host import host_nodes
 from tests.cluster.searches import (
     LIMIT_SECONDS,
     Search,
@@ -14,57 +19,49 @@ from tests.cluster.searches import (
     scores,
     wait_until,
 )
+from tests.cluster.started import Started
 
 
 class Nodes:
     """A cluster in a process of its own; see node_host.py."""
 
-    def __init__(self, process: subprocess.Popen) -> None:
-        self.process = process
-        self.address = self._answer()
+    def __init__(self, line: "Connection[str, str]") -> None:
+        self._line = line
+        self.address = line.recv()
 
     def add(self, cpus: int, gpus: int = 0) -> str:
-        self._say(f"add {cpus} {gpus}")
-        return self._answer()
+        self._line.send(f"add {cpus} {gpus}")
+        return self._line.recv()
 
     def kill(self, node: str) -> None:
-        self._say(f"kill {node}")
+        self._line.send(f"kill {node}")
 
     def drain(self, node: str) -> None:
         """Announces the node's end, as a spot machine's is."""
-        self._say(f"drain {node}")
-        assert self._answer() == "True"
-
-    def _say(self, line: str) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(f"{line}\n")
-        self.process.stdin.flush()
-
-    def _answer(self) -> str:
-        assert self.process.stdout is not None
-        return str(self.process.stdout.readline().strip())
+        self._line.send(f"drain {node}")
+        assert self._line.recv() == "True"
 
 
 @contextmanager
 def running_nodes(head_cpus: int) -> Iterator[Nodes]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.cluster.node_host", str(head_cpus)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env={**os.environ, "RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"},
-    )
-    try:
-        yield Nodes(process)
-    finally:
-        below = processes_of(process.pid)
-        assert process.stdin is not None
-        process.stdin.close()
-        process.wait(60)
-        assert process.stdout is not None
-        process.stdout.close()
-        wait_until(lambda: not any(map(is_alive, below)), "the cluster's processes are gone")
+    settings = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
+    line, other = multiprocessing.Pipe()
+    with tempfile.TemporaryDirectory(prefix="hsn-") as name:
+        folder = Path(name)
+        process = Started(
+            *(host_nodes, other, head_cpus),
+            folder=folder,
+            output=folder / "printed",
+            environment=settings,
+        )
+        other.close()
+        try:
+            yield Nodes(line)
+        finally:
+            below = processes_of(process.pid)
+            line.close()
+            process.wait(60)
+            wait_until(lambda: not any(map(is_alive, below)), "the cluster's processes are gone")
 
 
 HELD = """

@@ -18,7 +18,6 @@ from hsearch.data.store import Store
 from tests.cluster.searches import (
     LIMIT_SECONDS,
     Search,
-    Started,
     history,
     is_alive,
     kill,
@@ -26,6 +25,7 @@ from tests.cluster.searches import (
     scores,
     wait_until,
 )
+from tests.cluster.started import Started
 from tests.search.postgres import postgres_server
 
 TRIALS = 3
