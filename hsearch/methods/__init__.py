@@ -71,4 +71,13 @@ def check_ranges(
     shape = _SMALLEST[method.features]
     hierarchy = Hierarchy.from_names([("0",) * num_levels, ("1",) * num_levels])
     length = embedding_dim if method.features == "map" else shape[0]
-    method(Setting(hierarchy, shape, length, torch.Generator()), **knobs)
+    try:
+        method(Setting(hierarchy, shape, length, torch.Generator()), **knobs)
+    except (MemoryError, RuntimeError) as error:
+        if "allocate" not in str(error):
+            raise
+        raise ConfigError(
+            f"The knobs of {name} must fit into the memory of this machine, even for two classes, "
+            f"but these do not: {', '.join(f'{key}={value}' for key, value in knobs.items())}; "
+            "choose smaller ones."
+        ) from error

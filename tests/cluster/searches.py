@@ -80,7 +80,8 @@ class Search(Command):
         data: A store, or what names one.
         options: Further options of `tune`, repeated at every start.
         method: Name of a method.
-        settings: Instead of those that train in a second, by dotted name with __ for dots.
+        settings: Instead of those that train in a second, by dotted name with __ for dots; none of
+            those that are None.
     """
 
     def __init__(
@@ -92,7 +93,8 @@ class Search(Command):
         **settings: object,
     ) -> None:
         other = {key.replace("__", "."): value for key, value in settings.items()}
-        sets = [f"--set={key}={value}" for key, value in {**TINY, **other}.items()]
+        given = {key: value for key, value in {**TINY, **other}.items() if value is not None}
+        sets = [f"--set={key}={value}" for key, value in given.items()]
         place = data if isinstance(data, str) else str(data.path)
         named = ("tune", "--method", method, "--data", place, "--study", "toy")
         super().__init__(folder, *named, *sets, *options)

@@ -61,7 +61,7 @@ def reproduced(searched, tmp_path_factory):
     assert "Stopped from " in command.printed()
     assert "Stopped toy/reproduce-cross-validated: the record keeps" in stop
     with command.started() as driver:
-        command.wait_for("trained", driver, times=3)
+        command.wait_for("  trained", driver, times=3)
         command.processes = processes_of(driver.pid)
         kill(driver.pid)
         driver.wait()
