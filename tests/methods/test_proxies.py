@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from hsearch.errors import ConfigError
 from hsearch.geometry import l2_normalise
 from hsearch.hierarchy import Hierarchy
+from hsearch.methods import check_knobs, check_ranges
 from hsearch.methods.cross_entropy import cross_entropy_loss
 from hsearch.methods.csl import csl_loss
 from hsearch.methods.proxy_anchor import proxy_anchor_loss
@@ -249,3 +250,8 @@ def test_cross_entropy_is_that_of_a_linear_layer_on_scaled_embeddings():
 def test_impossible_knobs_are_refused(name, knobs):
     with pytest.raises(ConfigError, match=r"must (not )?be"):
         build(name, **knobs)
+
+
+def test_knobs_that_need_more_memory_than_there_is_are_refused():
+    with pytest.raises(ConfigError, match=r"must fit into the memory .* centres=1000000000000"):
+        check_ranges("soft_triple", check_knobs("soft_triple", {"centres": 10**12}))
