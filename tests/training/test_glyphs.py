@@ -17,8 +17,11 @@ from hsearch.training.score import embed_run
 from hsearch.yaml_file import Value
 from tests.processes import ready_processes
 
-# Most of its time goes into as many ancestors as are published.
-CHEAPER: dict[str, dict[str, Value]] = {"hier": {"method.num_lcas": 64}}
+SETTINGS: dict[str, dict[str, Value]] = {
+    "hier": {"method.num_lcas": 64},  # as many as are published take most of its time
+    "hpl": {"schedule.epochs": 5, "schedule.eval_every": 5},
+    "simclr": {"schedule.epochs": 5, "schedule.eval_every": 5},
+}
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class Trained:
 
 
 def train(method: str, folder: Path) -> Trained:
-    settings = {"schedule.epochs": 5, "schedule.eval_every": 5, **CHEAPER.get(method, {})}
+    settings = {"schedule.epochs": 4, "schedule.eval_every": 4, **SETTINGS.get(method, {})}
     job = resolve_job(method=method, data="glyphs", recipe="small", settings=settings)
     result = train_locally(job, Report(), folder)
     return Trained(result, score(embed_run(folder, "test"), ScoreOptions())["map_at_r"])
