@@ -5,6 +5,7 @@ the same; any other program is run by the real Python.
 """
 
 import array
+import atexit
 import ctypes
 import json
 import os
@@ -50,14 +51,20 @@ def make_ready_python(folder: Path) -> str:
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(address)
     listener.listen(64)
-    parent = os.getpid()
-    if os.fork() == 0:
+    parent, server = os.getpid(), os.fork()
+    if server == 0:
         ctypes.CDLL(None).prctl(PARENT_DIED, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)
         _serve(listener)
     listener.close()
+    atexit.register(_end, server)
     return str(path)
+
+
+def _end(server: int) -> None:
+    os.kill(server, signal.SIGKILL)
+    os.waitpid(server, 0)
 
 
 def _serve(listener: socket.socket) -> None:

@@ -54,6 +54,7 @@ class Command:
     @contextmanager
     def started(self, *options: str) -> Iterator[Started]:
         """Starts the command; whatever is left of it is killed at the end."""
+        self.output.write_text("")
         process = Started(
             _hsearch, *self.arguments, *options, folder=self.folder, output=self.output
         )
@@ -64,7 +65,7 @@ class Command:
             process.wait()
 
     def printed(self) -> str:
-        return self.output.read_text() if self.output.exists() else ""
+        return self.output.read_text()
 
     def wait_for(self, text: str, process: Started, times: int = 1) -> None:
         """Waits until the command has printed a text, so many times."""
