@@ -53,9 +53,9 @@ def resumed(tmp_path_factory, shared):
         for pid in (*processes_of(driver.pid, "RayTrainWorker"), driver.pid):
             kill(pid)  # a worker would go on for a while without its driver
         driver.wait()
-    wait_until(lambda: not any(map(is_alive, search.processes)), "Ray ends with its driver")
     assert study.fetch(states()[-1], search.folder / "last")
     search.run()
+    wait_until(lambda: not any(map(is_alive, search.processes)), "Ray ends with its driver")
     return search, read_notes(search.folder / "last")["history"]
 
 

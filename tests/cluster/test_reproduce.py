@@ -65,9 +65,10 @@ def reproduced(searched, tmp_path_factory):
         command.processes = processes_of(driver.pid)
         kill(driver.pid)
         driver.wait()
-    wait_until(lambda: not any(map(is_alive, command.processes)), "Ray ends with its driver")
     assert 3 <= sum(len(run.folds) for run in read(folder).runs) < 2 * NUM_FOLDS
-    return folder, command.run()
+    printed = command.run()
+    wait_until(lambda: not any(map(is_alive, command.processes)), "Ray ends with its driver")
+    return folder, printed
 
 
 def test_every_run_is_trained_with_its_seed_and_tested(reproduced):

@@ -126,6 +126,7 @@ def test_however_it_is_ended_the_same_command_continues_to_the_same_study(
     assert len(search.record()["trials"][0]["folds"]) == 4
     lose_raylet(search)
     search.run()
+    wait_until(lambda: not any(map(is_alive, search.processes)), "Ray ends with its driver")
     assert search.table() == searched.table()[:TRIALS]
     result = search.record()["trials"][0]["folds"]["2"]
     assert result["history"][: len(before)] == before  # with the very seconds that they took
@@ -149,11 +150,10 @@ def lose_driver(search: Search, fold: int) -> list[dict[str, Any]]:
     last = search.folder / "studies" / "toy" / "trial-0000" / f"fold-{fold}" / "last.safetensors"
     with search.started() as driver:
         wait_until(lambda: last.exists() and len(history(last)) >= 2, "its epoch 1")
-        search.processes = processes_of(driver.pid)
+        search.processes += processes_of(driver.pid)
         for pid in (*processes_of(driver.pid, "RayTrainWorker"), driver.pid):
             kill(pid)  # a worker would go on for a while without its driver
         driver.wait()
-    wait_until(lambda: not any(map(is_alive, search.processes)), "Ray ends with its driver")
     before = history(last)
     assert 2 <= len(before) < 5
     return before
@@ -163,10 +163,9 @@ def lose_raylet(search: Search) -> None:
     """Kills Ray's daemon; a search may even end well, if nothing new had to be started."""
     with search.started() as driver:
         search.wait_for("  fold ", driver)
-        search.processes = processes_of(driver.pid)
+        search.processes += processes_of(driver.pid)
         kill(processes_of(driver.pid, "raylet/raylet")[0])
         driver.wait(LIMIT_SECONDS)
-    wait_until(lambda: not any(map(is_alive, search.processes)), "Ray ends with its driver")
 
 
 def test_a_search_on_postgres_and_s3_whose_best_trial_is_trained_again_bit_for_bit(
