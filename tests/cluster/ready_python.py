@@ -45,7 +45,7 @@ def make_ready_python(folder: Path) -> str:
     """Forks the server of this process, and returns the path of a Python that asks it."""
     address = f"\0hsearch-{os.getpid()}-{secrets.token_hex(4)}"
     path = folder / f".ready-{os.getpid()}" / "python"
-    path.parent.mkdir()
+    path.parent.mkdir(exist_ok=True)
     path.write_text(CLIENT.format(python=sys.executable, address=address))
     path.chmod(0o755)
     listener = socket.socket(socket.AF_UNIX)
