@@ -4,10 +4,13 @@ import multiprocessing
 from functools import cache
 from multiprocessing.context import ForkServerContext
 
-# Not Ray, which reads variables of the environment when it is imported, but much that it imports.
+# Not Ray and not MLflow, which read variables of the environment when they are imported, but much
+# that they import.
 HEAVY = [
-    *("fsspec", "jsonschema", "mlflow", "pandas", "pyarrow.fs", "pytest", "rich"),
-    *("timm", "torch._dynamo", "hsearch.training.score", "hsearch.search.study"),
+    *("alembic", "flask", "fsspec", "google.protobuf.message", "jsonschema", "pandas"),
+    *("opentelemetry.sdk.trace", "pyarrow.fs", "pydantic", "pytest", "requests", "rich"),
+    *("sqlalchemy.orm", "timm", "torch._dynamo"),
+    *("hsearch.search.study", "hsearch.training.score"),
 ]
 
 

@@ -27,6 +27,8 @@ __all__ = [
     "load_method",
 ]
 
+_TOO_LARGE = ("allocate", "overflow")  # of a tensor, in torch's words
+
 # Shapes of features that suit every knob: whatever must share channels out can do so with none.
 _SMALLEST = {"vector": (1,), "pooled": (1,), "map": (0, 1, 1)}
 
@@ -59,6 +61,8 @@ def check_ranges(
 ) -> None:
     """Raises the method's own ConfigError about knobs out of range, for data of so many levels.
 
+    Likewise where what they ask for does not fit into memory.
+
     The method is built for two classes and the smallest features, which takes milliseconds. What
     depends on the network's shape is found when the network is there, and nothing is checked of a
     retrieval method over spatial features, which may need that shape to be built at all. A method
@@ -74,10 +78,14 @@ def check_ranges(
     try:
         method(Setting(hierarchy, shape, length, torch.Generator()), **knobs)
     except (MemoryError, RuntimeError) as error:
-        if "allocate" not in str(error):
+        told = str(error)
+        if not isinstance(error, MemoryError) and not any(w in told for w in _TOO_LARGE):
             raise
+        given = dict(knobs)
+        if method.features == "map":
+            given["model.embedding_dim"] = length
         raise ConfigError(
-            f"The knobs of {name} must fit into the memory of this machine, even for two classes, "
-            f"but these do not: {', '.join(f'{key}={value}' for key, value in knobs.items())}; "
-            "choose smaller ones."
+            f"What {name} learns must fit into the memory of this machine, even for two classes, "
+            f"but does not with {', '.join(f'{key}={value}' for key, value in given.items())}; "
+            "choose smaller values."
         ) from error

@@ -39,11 +39,10 @@ class Embedder(nn.Module):
             synchronise_batch_norm(self.backbone)
         self.frozen = _parts(self.backbone.network, spec.frozen)
         self.train_backbone(True)
-        self.to(memory_format=torch.channels_last)  # which convolutions like best
 
     def forward(self, images: Tensor) -> Tensor:
         """Maps (B, 3, H, W) to (B, embedding_dim), to (B, C) or to (B, C, h, w): see `features`."""
-        features: Tensor = self.backbone(images.contiguous(memory_format=torch.channels_last))
+        features: Tensor = self.backbone(images)
         if self.pooling is not None:
             features = pool(features, self.pooling)
         return features if self.head is None else self.head(features)

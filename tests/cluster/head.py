@@ -59,12 +59,12 @@ def running_head(cpus: int) -> Iterator[Head]:
         *(f"--{name}={port}" for name, port in ports.items()),
     ]
     printed = folder / "printed"
+    printed.touch()
     process = Started(_ray, *arguments, folder=folder, output=printed, environment=entry)
 
     def is_up() -> bool:
         assert process.poll() is None, printed.read_text()
-        started = printed.exists() and "Ray runtime started" in printed.read_text()
-        return started and _answers(ports["dashboard-port"])
+        return "Ray runtime started" in printed.read_text() and _answers(ports["dashboard-port"])
 
     try:
         wait_until(is_up, "a head node with a dashboard")

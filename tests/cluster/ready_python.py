@@ -1,7 +1,8 @@
-"""A Python for Ray whose worker processes are forked from one that has imported everything.
+"""A Python for Ray whose worker processes are forked from one that has imported much.
 
-Half of the time of a short search goes into the imports of its ten processes. What runs in them is
-the same; any other program is run by the real Python.
+Most of the time of a short search goes into the imports of its ten processes. Ray's own code runs
+in them as ever, but their parent is a process of the test, and not the raylet. Any other program is
+run by the real Python.
 """
 
 import array
@@ -14,6 +15,7 @@ import secrets
 import signal
 import socket
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ PARENT_DIED = 1  # prctl's PR_SET_PDEATHSIG
 # Sends what it was asked to run, with its files, and lives as long as the process that runs it.
 CLIENT = """\
 #!{python} -IS
-import array, json, os, socket, sys
+import array, json, os, signal, socket, sys
 script = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
 if os.path.basename(script) in ("setup_worker.py", "default_worker.py"):
     try:
@@ -31,7 +33,9 @@ if os.path.basename(script) in ("setup_worker.py", "default_worker.py"):
     except OSError:
         pass
     else:
-        body = json.dumps([sys.argv[sys.argv.index(script):], dict(os.environ), os.getcwd()])
+        blocked = [int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, [])]
+        command = sys.argv[sys.argv.index(script):]
+        body = json.dumps([command, dict(os.environ), os.getcwd(), blocked])
         files = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0, 1, 2]))
         server.sendmsg([len(body).to_bytes(8, "big")], [files])
         server.sendall(body.encode())
@@ -68,34 +72,42 @@ def _end(server: int) -> None:
 
 
 def _serve(listener: socket.socket) -> None:
-    os.setsid()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # the group gets them, but they are for workers
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         client, _ = listener.accept()
         if os.fork() == 0:
             listener.close()
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             _be_python(client)
         client.close()
 
 
 def _be_python(client: socket.socket) -> None:
     """Runs what the client asks for; its end of the line is open as long as this process lives."""
-    arguments, environment, folder = _receive(client)
-    os.setpgid(0, 0)
-    os.chdir(folder)
-    os.environ.clear()
-    os.environ.update(environment)
-    if os.path.basename(arguments[0]) == "setup_worker.py":
-        arguments = _set_up(arguments)
-    sys.argv = arguments
-    sys.path[0] = os.path.dirname(arguments[0])
-    code = 0
+    code = 1
     try:
+        arguments, environment, folder, blocked = _receive(client)
+        for number in (signal.SIGCHLD, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        os.chdir(folder)
+        os.environ.clear()
+        os.environ.update(environment)
+        if os.path.basename(arguments[0]) == "setup_worker.py":
+            arguments = _set_up(arguments)
+        sys.argv = arguments
+        sys.path[0] = os.path.dirname(arguments[0])
         runpy.run_path(arguments[0], run_name="__main__")
+        code = 0
+    except EOFError:
+        pass  # who asked is gone
     except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else 1
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
     finally:
+        if sys.exc_info()[0] is not None:
+            traceback.print_exc()
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
@@ -104,10 +116,15 @@ def _be_python(client: socket.socket) -> None:
 def _receive(client: socket.socket) -> Any:
     files = array.array("i")
     length, ancillary, _, _ = client.recvmsg(8, socket.CMSG_LEN(3 * files.itemsize))
+    if len(length) < 8:
+        raise EOFError
     files.frombytes(ancillary[0][2])
     body = b""
     while len(body) < int.from_bytes(length, "big"):
-        body += client.recv(1 << 16)
+        part = client.recv(1 << 16)
+        if not part:
+            raise EOFError
+        body += part
     for standard, given in enumerate(files):
         os.dup2(given, standard)
         os.close(given)
@@ -121,5 +138,7 @@ def _set_up(arguments: list[str]) -> list[str]:
     from ray._private.workers.setup_worker import parser
 
     known, rest = parser.parse_known_args(arguments[1:])
-    update_envs(RuntimeEnvContext.deserialize(known.serialized_runtime_env_context).env_vars)
+    context = RuntimeEnvContext.deserialize(known.serialized_runtime_env_context)
+    assert not context.command_prefix
+    update_envs(context.env_vars)
     return list(rest)

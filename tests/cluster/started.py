@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from tests.cluster.ready_python import make_ready_python
@@ -49,13 +50,15 @@ class Started:
         return self.returncode
 
     def send_signal(self, number: int) -> None:
-        os.kill(self.pid, number)
+        if self.poll() is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
-        self._process.terminate()
+        self.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        self._process.kill()
+        self.send_signal(signal.SIGKILL)
 
 
 def _run(

@@ -13,6 +13,7 @@ from pathlib import Path
 from tests.cluster.node_host import host_nodes
 from tests.cluster.searches import (
     LIMIT_SECONDS,
+    Command,
     Search,
     is_alive,
     processes_of,
@@ -129,7 +130,7 @@ def test_small_networks_share_a_gpu_for_which_they_wait(tmp_path, toy_store, mon
         options = ("--trials=1", f"--address={nodes.address}", "--tracking-uri=none", "--no-race")
         search, other = (
             Search(tmp_path / name, toy_store, *options, schedule__epochs=epochs)
-            for name, epochs in (("first", 30), ("second", 2))
+            for name, epochs in (("first", 1000), ("second", 2))
         )
         search.folder.mkdir()
         other.folder.mkdir()
@@ -146,6 +147,7 @@ def test_small_networks_share_a_gpu_for_which_they_wait(tmp_path, toy_store, mon
             with other.started() as waiting:
                 other.wait_for("could not be placed within 5 s", waiting)
                 assert waiting.poll() is None, "it tries again"
+            Command(search.folder, "stop", "toy").run()
             driver.wait(LIMIT_SECONDS)
         assert driver.returncode == 0, search.printed()
         assert what_is_held(nodes.address).endswith("[] []"), "and then to keep nothing"

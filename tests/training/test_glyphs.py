@@ -1,4 +1,4 @@
-"""The embedded data set through the default recipe: learnable, not easy."""
+"""The embedded data set through the default recipe, shortened: learnable, not easy."""
 
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
