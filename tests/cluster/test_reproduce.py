@@ -15,7 +15,7 @@ from hsearch.search.study import Study
 from hsearch.training.launch import train_locally
 from hsearch.training.loop import Report
 from hsearch.training.score import embed_runs
-from hsearch.training.testing import score_run
+from hsearch.training.testing import floor_metrics, score_run
 from tests.cluster.searches import LIMIT_SECONDS, Command, is_alive, kill, processes_of, wait_until
 from tests.conftest import TINY
 from tests.search.made_results import made_result
@@ -143,7 +143,9 @@ def one_thread():
 def test_after_a_stop_and_a_kill_its_numbers_are_those_of_trainings_without_ray(
     reproduced, tmp_path
 ):
-    for run in read(reproduced[0]).runs:
+    record = read(reproduced[0])
+    assert record.floor == floor_metrics(record.spec.job_of(0, 0))
+    for run in record.runs:
         for fold, result in run.folds.items():
             place = tmp_path / f"{run.seed}" / f"fold-{fold}"
             alone = train_locally(result.job, Report(), place)
