@@ -23,7 +23,6 @@ demo: $(VENV)/.installed
 	@echo "All commands:     $(BIN)/hsearch --help"
 
 test: check programs
-	$(BIN)/python -m compileall -q hsearch
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 check: $(VENV)/.installed-dev

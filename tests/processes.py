@@ -1,4 +1,4 @@
-"""Processes of tests that train: forked from one that has imported everything once."""
+"""Processes of tests, forked from one that has imported the heavy libraries."""
 
 import multiprocessing
 from functools import cache

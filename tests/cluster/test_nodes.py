@@ -122,7 +122,7 @@ def test_groups_come_and_go_with_the_nodes(tmp_path, toy_store, monkeypatch):
         assert (trial["state"] == "complete") == (len(scores(trial)) == 4)
 
 
-def test_small_networks_share_a_gpu_for_which_they_wait(tmp_path, toy_store, monkeypatch):
+def test_small_networks_share_a_gpu_and_who_finds_no_room_is_told(tmp_path, toy_store, monkeypatch):
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     monkeypatch.setenv("HSEARCH_GPUS_PER_WORKER", "0.5")
     with running_nodes(head_cpus=2) as nodes:

@@ -129,7 +129,6 @@ def test_however_it_is_ended_the_same_command_continues_to_the_same_study(
         kill(processes_of(driver.pid, "TrainController")[0])
         driver.wait(LIMIT_SECONDS)
     assert driver.returncode == 0, search.printed()
-    assert "A worker was lost while training" in search.printed()
     assert search.table() == searched.table()
     folds = search.record()["trials"][0]["folds"]
     assert folds["0"] == finished
@@ -143,7 +142,7 @@ def interrupt(search: Search, driver: Started, number: int, exit_code: int) -> N
     os.killpg(driver.pid, number)  # as a terminal does
     driver.wait(60)
     assert len(family) > 5
-    wait_until(lambda: not any(map(is_alive, family)), "no process is left", seconds=2)
+    wait_until(lambda: not any(map(is_alive, family)), "no process is left", seconds=5)
     assert driver.returncode == exit_code, search.printed()
     assert "same command" in search.printed()
     assert "Traceback" not in search.printed()
