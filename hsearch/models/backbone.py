@@ -36,7 +36,9 @@ class Backbone(nn.Module):
                 "`model.pooling: token` is a transformer's own pooling, but "
                 f"'{spec.backbone}' has none; choose avg, max or avg+max."
             )
-        _drop_unused(self, _native_size(self.network, spec))
+        for name in _unused(self, spec):
+            owner, _, leaf = name.rpartition(".")
+            self.get_submodule(owner).register_parameter(leaf, None)
 
     def forward(self, images: Tensor) -> Tensor:
         """Maps (B, 3, H, W) images to (B, C, h, w) features; pooling `token` gives (B, C)."""
@@ -143,14 +145,18 @@ def _native_size(network: Any, spec: ModelSpec) -> int:  # noqa: ANN401
     return int(spec.backbone_args.get("img_size", native))
 
 
-def _drop_unused(backbone: Backbone, size: int) -> None:
-    """Removes parameters that take no part in the features, such as the norm of timm's own head.
+_known_unused: dict[str, list[str]] = {}  # a search builds the same network for every fold
+
+
+def _unused(backbone: Backbone, spec: ModelSpec) -> list[str]:
+    """Names of parameters that take no part in the features, such as the norm of timm's own head.
 
     They would never get a gradient, which DistributedDataParallel refuses.
     """
-    ghost = copy.deepcopy(backbone).to("meta").eval()  # shapes and gradients, but no arithmetic
-    ghost(torch.zeros(1, 3, size, size, device="meta")).sum().backward()
-    for name, parameter in ghost.named_parameters():
-        if parameter.grad is None:
-            owner, _, leaf = name.rpartition(".")
-            backbone.get_submodule(owner).register_parameter(leaf, None)
+    key = spec.model_dump_json(include={"backbone", "backbone_args", "pooling"})
+    if key not in _known_unused:
+        ghost = copy.deepcopy(backbone).to("meta").eval()  # shapes and gradients, no arithmetic
+        size = _native_size(backbone.network, spec)
+        ghost(torch.zeros(1, 3, size, size, device="meta")).sum().backward()
+        _known_unused[key] = [n for n, p in ghost.named_parameters() if p.grad is None]
+    return _known_unused[key]

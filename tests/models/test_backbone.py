@@ -72,9 +72,18 @@ def test_random_weights_follow_from_the_seed_and_leave_the_global_state():
 @pytest.mark.parametrize("name", ["test_resnet", "test_convnext", "mobilenetv3_small_050"])
 def test_every_parameter_gets_a_gradient(name):
     """Else DistributedDataParallel refuses: some networks of timm keep weights for their head."""
-    backbone = build_backbone(spec(name), seed=0)
-    backbone(torch.rand(2, 3, 64, 64)).square().sum().backward()
-    assert [name for name, p in backbone.named_parameters() if p.grad is None] == []
+    for seed in range(2):  # what is unused is known when it is built again
+        backbone = build_backbone(spec(name), seed)
+        backbone(torch.rand(2, 3, 64, 64)).square().sum().backward()
+        assert [name for name, p in backbone.named_parameters() if p.grad is None] == []
+
+
+def test_what_is_unused_depends_on_the_pooling():
+    pooled, mapped = (
+        {name for name, _ in build_backbone(spec("test_vit2", pooling=p), 0).named_parameters()}
+        for p in ("token", "avg")
+    )
+    assert "network.fc_norm.weight" in pooled - mapped
 
 
 @pytest.mark.parametrize(
