@@ -1,4 +1,4 @@
-"""One folder with two studies, one browser and one MLflow UI for all tests here."""
+"""One folder with two studies, one browser and one MLflow UI for all tests of a file."""
 
 import re
 import signal
@@ -13,18 +13,18 @@ from tests.browser.made_folder import EXPERIMENT, MadeFolder, make_folder
 from tests.cluster.searches import Command
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory, toy_store: Store) -> MadeFolder:
     return make_folder(tmp_path_factory.mktemp("browser"), toy_store.path)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def page() -> Iterator[Chrome]:
     with chromium() as browser:
         yield browser
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def runs_page(made: MadeFolder) -> Iterator[str]:
     """The address that `hsearch ui` prints for the data of both studies."""
     command = Command(made.path, "ui")

@@ -66,14 +66,14 @@ class Host:
 class Hosts:
     """All hosts and the switch between them."""
 
-    def __init__(self, names: Sequence[str], environment: Mapping[str, str]) -> None:
+    def __init__(self, environments: Mapping[str, Mapping[str, str]]) -> None:
         self.prefix = f"hsearch-{os.getpid()}-{secrets.token_hex(2)}"
         self.folder = Path(tempfile.mkdtemp(prefix=f"{self.prefix}-", dir="/var/tmp"))
         self.key = self.folder / "key"
-        self.environment = environment
+        self.environments = environments
         self.hosts = {
             name: Host(name, f"{NETWORK}.{n}", f"{self.prefix}-{name}", self.folder / name)
-            for n, name in enumerate(names, start=1)
+            for n, name in enumerate(environments, start=1)
         }
 
     def __getitem__(self, name: str) -> Host:
@@ -146,7 +146,8 @@ class Hosts:
         host.pid = _child_of(process)
 
     def _sshd_config(self, host: Host) -> str:
-        quoted = [f"{name}={value}".replace('"', '\\"') for name, value in self.environment.items()]
+        variables = self.environments[host.name].items()
+        quoted = [f"{name}={value}".replace('"', '\\"') for name, value in variables]
         settings = " ".join(f'"{text}"' for text in quoted)
         return (
             f"HostKey {self.key}\nAuthorizedKeysFile .ssh/authorized_keys\nPermitRootLogin yes\n"
@@ -164,14 +165,14 @@ class Hosts:
 
 
 @contextmanager
-def running_hosts(names: Sequence[str], environment: Mapping[str, str]) -> Iterator[Hosts]:
-    """Yields hosts of these names, in whose ssh sessions these variables are set."""
+def running_hosts(environments: Mapping[str, Mapping[str, str]]) -> Iterator[Hosts]:
+    """Yields hosts of these names; each has the variables that are set in its ssh sessions."""
     missing = {package for name, package in PROGRAMS.items() if not shutil.which(name)}
     if missing:
         pytest.fail(f"This test needs the Debian packages {', '.join(sorted(missing))}.")
     if os.geteuid():
         pytest.fail("This test makes network namespaces, for which it must run as root.")
-    with Hosts(names, environment).running() as hosts:
+    with Hosts(environments).running() as hosts:
         yield hosts
 
 

@@ -1,13 +1,14 @@
-"""A Python for Ray whose worker processes are forked from one that has imported much.
+"""A Python for Ray whose daemons and workers are forked from one that has imported much.
 
-Most of the time of a short search goes into the imports of its ten processes. Ray's own code runs
-in them as ever, but their parent is a process of the test, and not the raylet. Any other program is
-run by the real Python.
+Most of the time of a short search goes into the imports of its fifteen processes. Ray's own code
+runs in them as ever, but their parent is a process of the test, and not the driver or the raylet.
+Any other program is run by the real Python.
 """
 
 import array
 import atexit
 import ctypes
+import importlib.util
 import json
 import os
 import runpy
@@ -15,18 +16,22 @@ import secrets
 import signal
 import socket
 import sys
+import threading
 import traceback
 from pathlib import Path
 from typing import Any
 
 PARENT_DIED = 1  # prctl's PR_SET_PDEATHSIG
 
+# Ray's agents then learn from their standard input that the raylet is gone, not from their parent.
+SETTING = {"RAY_enable_pipe_based_agent_to_parent_health_check": "1"}
+
 # Sends what it was asked to run, with its files, and lives as long as the process that runs it.
 CLIENT = """\
 #!{python} -IS
 import array, json, os, signal, socket, sys
 script = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
-if os.path.basename(script) in ("setup_worker.py", "default_worker.py"):
+if script.startswith({ray!r}):
     try:
         server = socket.socket(socket.AF_UNIX)
         server.connect({address!r})
@@ -50,7 +55,11 @@ def make_ready_python(folder: Path) -> str:
     address = f"\0hsearch-{os.getpid()}-{secrets.token_hex(4)}"
     path = folder / f".ready-{os.getpid()}" / "python"
     path.parent.mkdir(exist_ok=True)
-    path.write_text(CLIENT.format(python=sys.executable, address=address))
+    spec = importlib.util.find_spec("ray")
+    assert spec is not None
+    assert spec.submodule_search_locations
+    (ray,) = spec.submodule_search_locations
+    path.write_text(CLIENT.format(python=sys.executable, address=address, ray=f"{ray}/"))
     path.chmod(0o755)
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(address)
@@ -84,14 +93,16 @@ def _serve(listener: socket.socket) -> None:
 
 
 def _be_python(client: socket.socket) -> None:
-    """Runs what the client asks for; its end of the line is open as long as this process lives."""
+    """Runs what the client asks for, as long as the client lives, which lives as long as this."""
     code = 1
     try:
         arguments, environment, folder, blocked = _receive(client)
+        sys.stdin = os.fdopen(0, closefd=False)  # that of a forked process reads nothing
         for number in (signal.SIGCHLD, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        threading.Thread(target=_end_with, args=(client,), daemon=True).start()  # with this mask
         os.chdir(folder)
         os.environ.clear()
         os.environ.update(environment)
@@ -129,6 +140,11 @@ def _receive(client: socket.socket) -> Any:
         os.dup2(given, standard)
         os.close(given)
     return json.loads(body)
+
+
+def _end_with(client: socket.socket) -> None:
+    client.recv(1)
+    os._exit(1)
 
 
 def _set_up(arguments: list[str]) -> list[str]:

@@ -21,6 +21,7 @@ from tests.cluster.started import Started
 from tests.conftest import TINY
 
 LIMIT_SECONDS = 600
+QUICK = {**TINY, "model.backbone_args.output_stride": 32}  # a fold of it trains in a second
 
 
 def _hsearch(*arguments: str) -> None:
@@ -81,7 +82,7 @@ class Search(Command):
         data: A store, or what names one.
         options: Further options of `tune`, repeated at every start.
         method: Name of a method.
-        settings: Instead of those that train in a second, by dotted name with __ for dots; none of
+        settings: Instead of those that are `QUICK`, by dotted name with __ for dots; none of
             those that are None.
     """
 
@@ -94,7 +95,7 @@ class Search(Command):
         **settings: object,
     ) -> None:
         other = {key.replace("__", "."): value for key, value in settings.items()}
-        given = {key: value for key, value in {**TINY, **other}.items() if value is not None}
+        given = {key: value for key, value in {**QUICK, **other}.items() if value is not None}
         sets = [f"--set={key}={value}" for key, value in given.items()]
         place = data if isinstance(data, str) else str(data.path)
         named = ("tune", "--method", method, "--data", place, "--study", "toy")

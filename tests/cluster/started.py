@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from tests.cluster.ready_python import make_ready_python
+from tests.cluster.ready_python import SETTING, make_ready_python
 from tests.processes import ready_processes
 
 
@@ -31,7 +31,7 @@ class Started:
         output: Path,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        place = (str(folder), str(output), {**os.environ, **(environment or {})})
+        place = (str(folder), str(output), {**os.environ, **SETTING, **(environment or {})})
         self._process = ready_processes().Process(target=_run, args=(function, arguments, *place))
         self._process.start()
         assert self._process.pid is not None

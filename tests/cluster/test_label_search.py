@@ -17,8 +17,15 @@ from hsearch.spec import FoldJob
 from hsearch.training.launch import train_locally
 from hsearch.training.loop import Report
 from hsearch.training.testing import floor_metrics, score_run
-from tests.cluster.searches import LIMIT_SECONDS, Command, Search, kill, processes_of, scores
-from tests.conftest import TINY
+from tests.cluster.searches import (
+    LIMIT_SECONDS,
+    QUICK,
+    Command,
+    Search,
+    kill,
+    processes_of,
+    scores,
+)
 from tests.search.made_reproduction import made_plan
 from tests.search.made_results import made_result
 
@@ -53,7 +60,7 @@ def reproduced(searched):
 def plain(searched, label_store):
     """A study of bce in the same record, whose runs were trained and tested here, without Ray."""
     storage, folder = str(searched.folder / "hsearch.db"), searched.folder / "studies"
-    plan = plan_study(method="bce", data=str(label_store.path), settings=TINY.copy())
+    plan = plan_study(method="bce", data=str(label_store.path), settings=QUICK.copy())
     with closing(Study.open("plain", storage, plan.spec, plan.space)) as study:
         study.take_over()
         trial = study.propose()

@@ -17,6 +17,12 @@ from hsearch.training.score import embed_run
 from hsearch.yaml_file import Value
 from tests.processes import ready_processes
 
+SHORT: dict[str, Value] = {
+    "image.resize": 24,
+    "image.crop": 24,
+    "schedule.epochs": 4,
+    "schedule.eval_every": 4,
+}
 SETTINGS: dict[str, dict[str, Value]] = {
     "hier": {"method.num_lcas": 64},  # as many as are published take most of its time
     "hpl": {"schedule.epochs": 5, "schedule.eval_every": 5},
@@ -31,7 +37,7 @@ class Trained:
 
 
 def train(method: str, folder: Path) -> Trained:
-    settings = {"schedule.epochs": 4, "schedule.eval_every": 4, **SETTINGS.get(method, {})}
+    settings = {**SHORT, **SETTINGS.get(method, {})}
     job = resolve_job(method=method, data="glyphs", recipe="small", settings=settings)
     result = train_locally(job, Report(), folder)
     return Trained(result, score(embed_run(folder, "test"), ScoreOptions())["map_at_r"])
@@ -60,8 +66,8 @@ def test_every_method_clearly_beats_the_untrained_network(method, trainings):
     assert result.untrained["map_at_r"] < 0.1
     assert result.score < 0.9
     if load_method(method).supervised:
-        assert result.score > 0.2
-        assert trained.tested > 0.1
+        assert result.score > 5 * result.untrained["map_at_r"]
+        assert trained.tested > 0.06
         assert result.validation["h_ap"] > result.untrained["h_ap"] + 0.1
     else:
         assert result.score > 3 * result.untrained["map_at_r"]

@@ -6,7 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
+import tempfile
 import time
 
 import pytest
@@ -20,24 +20,19 @@ from hsearch.training.checkpoint import read_notes
 from hsearch.training.folder import RunFolder
 from hsearch.training.launch import train_locally
 from hsearch.training.loop import PausedError, Report
+from tests.processes import ready_processes
 from tests.training.runs import outcome
 
-KILLED = """
-import json, os, signal, sys
-from pathlib import Path
-from hsearch.spec import FoldJob
-from hsearch.training import loop
-from hsearch.training.launch import train_locally
 
-class Killer(loop.Report):
+class Killer(Report):
+    """Kills its process at an iteration of an epoch."""
+
+    def __init__(self, epoch, iteration):
+        self.moment = (epoch, iteration)
+
     def iteration(self, epoch, done, total):
-        if (epoch, done) == (int(sys.argv[3]), int(sys.argv[4])):
+        if (epoch, done) == self.moment:
             os.kill(os.getpid(), signal.SIGKILL)
-
-if __name__ == "__main__":
-    job = FoldJob.from_dict(json.loads(sys.argv[1]))
-    train_locally(job, Killer(), Path(sys.argv[2]), int(sys.argv[5]))
-"""
 
 
 class Recorder(Report):
@@ -199,10 +194,16 @@ def test_killed_while_a_checkpoint_is_written(finished, tmp_path):
 
 
 def run_killed(job, path, epoch, iteration, workers=1):
-    arguments = [json.dumps(job.to_dict()), str(path), str(epoch), str(iteration), str(workers)]
-    script = path.with_suffix(".py")
-    script.write_text(KILLED)
-    return subprocess.run([sys.executable, str(script), *arguments], timeout=120).returncode
+    arguments = (job, Killer(epoch, iteration), path, workers)
+    process = ready_processes().Process(target=train_in_own_scratch, args=arguments)
+    process.start()
+    process.join(120)
+    return process.exitcode
+
+
+def train_in_own_scratch(job, report, path, workers):
+    tempfile.tempdir = str(path.parent)  # who is killed leaves its scratch folder
+    train_locally(job, report, path, workers)
 
 
 def test_finished_run_is_not_trained_again(finished):
