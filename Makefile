@@ -22,7 +22,8 @@ demo: $(VENV)/.installed
 	@echo "Curves and knobs: $(BIN)/hsearch ui"
 	@echo "All commands:     $(BIN)/hsearch --help"
 
-test: check programs
+test:
+	@$(MAKE) --no-print-directory -j 2 check programs
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 check: $(VENV)/.installed-dev
@@ -47,7 +48,7 @@ $(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.installed-dev: $(BIN)/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install -c constraints.txt -e ".[dev]"
+	$(BIN)/python -m pip install --no-compile -c constraints.txt -e ".[dev]"
 	touch $@ $(VENV)/.installed
 
 clean:

@@ -18,6 +18,7 @@ NOTHING = "none"
 _WORD = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 _NAME = r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?"
 _BUCKET = r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
+_BUCKET_RULE = "3 to 63 small letters, digits, dots and dashes"
 _FOLDER = r"/[A-Za-z0-9./_+-]*"
 _ADDRESS = rf"(s3|gs)://{_BUCKET}(/[A-Za-z0-9._/-]*)?(\?[A-Za-z0-9_=&:./%-]+)?"
 _NUMBER = r"[1-9][0-9]{0,3}"
@@ -102,7 +103,7 @@ QUESTIONS = (
         "Bucket of data and checkpoints",
         _clouds("my-bucket", "my-bucket"),
         _BUCKET,
-        "the name of a bucket, without s3://: 3 to 63 small letters, digits, dots and dashes",
+        f"the name of a bucket, without s3://: {_BUCKET_RULE}",
         asked=True,
     ),
     Question(
@@ -126,8 +127,8 @@ QUESTIONS = (
         "Shared store of data and checkpoints",
         {"local": "/shared/hsearch", "kuberay": "s3://my-bucket/hsearch"},
         rf"{_FOLDER}|{_ADDRESS}",
-        "an address such as s3://my-bucket/hsearch or, for a local cluster, the absolute path of a "
-        "folder that all hosts share",
+        f"an address such as s3://my-bucket/hsearch, whose bucket has a name of {_BUCKET_RULE}, or, "
+        "for a local cluster, the absolute path of a folder that all hosts share",
         asked=True,
     ),
     Question(

@@ -22,6 +22,8 @@ LIMIT_SECONDS = 600  # six hosts share the cores of this machine, maybe with oth
 # Of every ssh session, and so of all that `ray up` starts. Ray finds in seconds what it would find
 # in a minute.
 ENVIRONMENT = {
+    "AUTOSCALER_HEARTBEAT_TIMEOUT_S": "10",
+    "AUTOSCALER_UPDATE_INTERVAL_S": "2",
     "AWS_ACCESS_KEY_ID": "test",
     "AWS_SECRET_ACCESS_KEY": "test",
     "AWS_DEFAULT_REGION": "us-east-1",
