@@ -127,8 +127,8 @@ QUESTIONS = (
         "Shared store of data and checkpoints",
         {"local": "/shared/hsearch", "kuberay": "s3://my-bucket/hsearch"},
         rf"{_FOLDER}|{_ADDRESS}",
-        f"an address such as s3://my-bucket/hsearch, whose bucket has a name of {_BUCKET_RULE}, or, "
-        "for a local cluster, the absolute path of a folder that all hosts share",
+        "an address such as s3://my-bucket/hsearch, whose bucket has a name of "
+        f"{_BUCKET_RULE}, or, for a local cluster, the absolute path of a folder that all hosts share",
         asked=True,
     ),
     Question(

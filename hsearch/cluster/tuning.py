@@ -100,22 +100,14 @@ class FoldScheduler(_Unkept, FIFOScheduler):  # type: ignore[misc]
         return decision
 
 
-class EveryStep(_Unkept, tune.Callback):  # type: ignore[misc]
-    """Calls a function in every round of Tune's loop, in the driver's thread."""
+class EveryStep(_Unkept, tune.Stopper):  # type: ignore[misc]
+    """Calls a function in every round of Tune's loop, which says whether the whole search must end.
 
-    def __init__(self, function: Callable[[], None]) -> None:
-        self.function = function
+    A callback would do too, but to count the kinds of callbacks Tune imports MLflow.
+    """
 
-    def on_step_end(self, iteration: int, trials: list[Any], **info: object) -> None:
-        """Calls the function."""
-        self.function()
-
-
-class WhenHalted(_Unkept, tune.Stopper):  # type: ignore[misc]
-    """Ends the whole search when a function says so."""
-
-    def __init__(self, halted: Callable[[], bool]) -> None:
-        self.halted = halted
+    def __init__(self, must_end: Callable[[], bool]) -> None:
+        self.must_end = must_end
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         """Never ends a single trial."""
@@ -123,19 +115,17 @@ class WhenHalted(_Unkept, tune.Stopper):  # type: ignore[misc]
 
     def stop_all(self) -> bool:
         """Whether the search is to end now."""
-        return self.halted()
+        return self.must_end()
 
 
 def run_tune(desk: Desk, crew: Crew, stopping: threading.Event) -> None:
     """Runs the search until the desk has nothing more, it is stopped, or there is trouble."""
 
-    def step() -> None:
+    def must_end() -> bool:
         crew.every_step()
         if stopping.is_set():
             desk.stop()
             crew.pause()
-
-    def halted() -> bool:
         return crew.is_halted() or desk.trouble is not None
 
     following = Following(desk, crew.board)
@@ -153,8 +143,7 @@ def run_tune(desk: Desk, crew: Crew, stopping: threading.Event) -> None:
             storage_path=str(crew.session.scratch),
             verbose=0,
             failure_config=tune.FailureConfig(max_failures=MAX_FAILURES),
-            callbacks=[EveryStep(step)],
-            stop=WhenHalted(halted),
+            stop=EveryStep(must_end),
         ),
     )
     tuner.fit()

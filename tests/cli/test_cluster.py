@@ -80,7 +80,7 @@ def test_a_file_is_replaced_only_by_force(home):
         (["local", "--head-host=a", "--worker-hosts=b c"], "`--worker-hosts` must be"),
         (["local", *HOSTS, "--ssh-user=me;rm"], "`--ssh-user` must be the name of a user"),
         (["local", *HOSTS, "--shared=~/x"], "`--shared` must be an address"),
-        (["local", *HOSTS, "--shared=s3://b/h"], "whose bucket has a name of 3 to 63 small letters"),
+        (["local", *HOSTS, "--shared=s3://b/h"], "whose bucket has a name of 3 to 63"),
         (["kuberay", "--shared=/folder"], "Pods share no folder"),
         (["kuberay", "--project=."], "`--project` is only for"),
         (["aws", "--project=."], "Machines install hsearch from a checkout"),

@@ -3,9 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
 from contextlib import closing
 
 import pytest
@@ -17,10 +14,10 @@ from safetensors.torch import save_file
 from hsearch.cli.main import main
 from hsearch.search.plan import plan_study
 from hsearch.search.study import Study
-from hsearch.training.checkpoint import read_notes
 from hsearch.training.launch import train_locally
 from hsearch.training.loop import Report
 from hsearch.training.resolve import parse_setting
+from tests.cluster.searches import Command, history, wait_until
 from tests.search.made_results import made_result
 
 TINY = [
@@ -268,35 +265,18 @@ def test_ctrl_c_keeps_whole_epochs_and_the_same_command_goes_on(run, workers):
     out, command = run
     long = [str(part) for part in command]
     long[long.index("--epochs") + 1] = "12"
-    full = [sys.executable, "-m", "hsearch", *long, "--workers", str(workers)]
-    process = subprocess.Popen(
-        full, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
+    training = Command(out.parent, *long, f"--workers={workers}")
     last = out / "last.safetensors"
-    wait_for(lambda: last.exists() and len(history(last)) > 2, process)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: the whole group gets it
-    output, errors = process.communicate(timeout=60)
-    assert process.returncode == 130, output + errors
-    assert "Traceback" not in errors, errors
-    assert "Run the same command again" in output
-    again = subprocess.run(full, capture_output=True, text=True, timeout=240)
-    assert again.returncode == 0, again.stderr
-    epochs = [line.split()[1] for line in again.stdout.splitlines() if line.startswith("epoch")]
+    with training.started() as process:
+        wait_until(lambda: last.exists() and len(history(last)) > 2, "two epochs", seconds=120)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: the whole group gets it
+        process.wait(60)
+    assert process.returncode == 130, training.printed()
+    assert "Traceback" not in training.printed()
+    assert "Run the same command again" in training.printed()
+    again = training.run()
+    epochs = [line.split()[1] for line in again.splitlines() if line.startswith("epoch")]
     assert epochs[-1] == "12/12"
     assert len(epochs) <= 10
     records = json.loads((out / "result.json").read_text())["history"]
     assert [record["epoch"] for record in records] == list(range(13))
-
-
-def wait_for(condition, process, seconds=120):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline, "the run did not get that far"
-        time.sleep(0.02)
-
-
-def history(checkpoint) -> list[object]:
-    records = read_notes(checkpoint)["history"]
-    assert isinstance(records, list)
-    return records
