@@ -128,7 +128,8 @@ QUESTIONS = (
         {"local": "/shared/hsearch", "kuberay": "s3://my-bucket/hsearch"},
         rf"{_FOLDER}|{_ADDRESS}",
         "an address such as s3://my-bucket/hsearch, whose bucket has a name of "
-        f"{_BUCKET_RULE}, or, for a local cluster, the absolute path of a folder that all hosts share",
+        f"{_BUCKET_RULE}, or, for a local cluster, the absolute path of a folder that all hosts "
+        "share",
         asked=True,
     ),
     Question(
