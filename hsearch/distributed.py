@@ -42,12 +42,11 @@ def gather_batch(local: Tensor, views: int = 1) -> Tensor:
     return joined.flatten(0, 1)
 
 
-def all_reduce_sum(value: Tensor) -> Tensor:
-    """Sums a tensor over the ranks, with gradient."""
-    if world_size() == 1:
-        return value
-    total: Tensor = _Sum.apply(value)
-    return total
+def gather_equal(local: Tensor) -> Tensor:
+    """Returns (W, ...): the tensors of all ranks, which have the same shape, without gradient."""
+    parts = [torch.empty_like(local) for _ in range(world_size())]
+    dist.all_gather(parts, local.contiguous())
+    return torch.stack(parts)
 
 
 def gather_rows(local: Tensor) -> Tensor:
@@ -110,28 +109,10 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: torch.autograd.function.FunctionCtx, local: Tensor) -> Tensor:
-        parts = [torch.empty_like(local) for _ in range(world_size())]
-        dist.all_gather(parts, local.contiguous())
-        return torch.cat(parts, dim=1)
+        return torch.cat(list(gather_equal(local)), dim=1)
 
     @staticmethod
     def backward(ctx: torch.autograd.function.FunctionCtx, grad: Tensor) -> Tensor:
         # Every rank holds the same gradient of the same loss: its own part times W is the sum
         # over the ranks, without an exchange.
         return grad.chunk(world_size(), dim=1)[rank()] * world_size()
-
-
-class _Sum(torch.autograd.Function):
-    """The sum over ranks; so is its gradient."""
-
-    @staticmethod
-    def forward(ctx: torch.autograd.function.FunctionCtx, value: Tensor) -> Tensor:
-        total = value.clone()
-        dist.all_reduce(total)
-        return total
-
-    @staticmethod
-    def backward(ctx: torch.autograd.function.FunctionCtx, grad: Tensor) -> Tensor:
-        total = grad.clone()
-        dist.all_reduce(total)
-        return total

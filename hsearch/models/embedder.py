@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from hsearch.distributed import all_reduce_sum, world_size
 from hsearch.errors import ConfigError, did_you_mean
 from hsearch.models.backbone import build_backbone
+from hsearch.models.batch_norm import synchronise_batch_norm
 from hsearch.models.heads import build_head, pool
 from hsearch.models.weights import first_line
 from hsearch.spec import ModelSpec
@@ -92,58 +92,3 @@ def _parts(network: nn.Module, prefixes: Iterable[str]) -> frozenset[str]:
             )
         found |= inside
     return frozenset(found)
-
-
-def synchronise_batch_norm(network: nn.Module) -> None:
-    """Makes every batch norm use the statistics of the whole batch over all ranks, in place.
-
-    Works on every device, unlike `torch.nn.SyncBatchNorm`; with one rank nothing changes. Only
-    the modules' classes change, so that weights keep their names, and timm's batch norms keep the
-    activation they carry.
-    """
-    for module in network.modules():
-        if isinstance(module, _BatchNorm):
-            kind = type(module)
-            module.__class__ = type(f"Synchronised{kind.__name__}", (_Synchronised, kind), {})
-
-
-class _Synchronised(_BatchNorm):
-    """Batch norm over the ranks of the process group; a mixin before a batch-norm class."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        if not self.training or world_size() == 1:
-            return super().forward(input)
-        output = self._normalise(input)
-        for extra in ("drop", "act"):  # of timm's BatchNormAct2d
-            if hasattr(self, extra):
-                output = getattr(self, extra)(output)
-        return output
-
-    def _normalise(self, x: Tensor) -> Tensor:
-        axes = [axis for axis in range(x.ndim) if axis != 1]
-        shape = [1, -1] + [1] * (x.ndim - 2)
-        count = world_size() * x.numel() // x.shape[1]
-        # Two passes, so that float32 keeps the variance of channels with a large mean.
-        mean = all_reduce_sum(_at_least_float32(x).sum(axes)) / count
-        centred = _at_least_float32(x) - mean.view(shape)
-        variance = all_reduce_sum((centred**2).sum(axes)) / count
-        self._track(mean.detach(), variance.detach() * count / (count - 1))
-        output = centred * torch.rsqrt(variance + self.eps).view(shape)
-        if self.weight is not None:
-            output = output * self.weight.view(shape) + self.bias.view(shape)
-        return output.to(x.dtype)
-
-    @torch.no_grad()
-    def _track(self, mean: Tensor, variance: Tensor) -> None:
-        if self.running_mean is None or self.running_var is None:
-            return
-        assert self.num_batches_tracked is not None
-        self.num_batches_tracked += 1
-        average = 1.0 / float(self.num_batches_tracked)
-        momentum = average if self.momentum is None else self.momentum
-        self.running_mean.lerp_(mean.to(self.running_mean), momentum)
-        self.running_var.lerp_(variance.to(self.running_var), momentum)
-
-
-def _at_least_float32(x: Tensor) -> Tensor:
-    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
