@@ -19,9 +19,11 @@ from pathlib import Path
 import pytest
 
 NETWORK = "10.213.77"
+RATE = "40mbit"  # of what a host sends: work then takes its time, but not this machine's
 OWN = ("root", "tmp", "run", "var/lib")
 PROGRAMS = {
     "ip": "iproute2",
+    "tc": "iproute2",
     "ssh": "openssh-client",
     "ssh-keygen": "openssh-client",
     "/usr/sbin/sshd": "openssh-server",
@@ -122,6 +124,8 @@ class Hosts:
         _run("ip", *link, "peer", "name", host.name, "netns", self.switch)
         _run("ip", "-n", host.space, "address", "add", f"{host.address}/24", "dev", "eth0")
         _run("ip", "-n", host.space, "link", "set", "eth0", "up")
+        limit = ("rate", RATE, "burst", "64kb", "latency", "100ms")
+        _run("tc", "-n", host.space, "qdisc", "add", "dev", "eth0", "root", "tbf", *limit)
         _run("ip", "-n", self.switch, "link", "set", host.name, "master", "bridge", "up")
 
     def _start(self, stack: ExitStack, host: Host) -> None:

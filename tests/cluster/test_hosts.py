@@ -11,11 +11,11 @@ import pytest
 
 from hsearch.data.store import Store
 from tests.cluster.hosts import Host, Hosts, running_hosts
-from tests.cluster.searches import scores, wait_until
-from tests.conftest import TINY
+from tests.cluster.searches import QUICK, scores, wait_until
 
 PROJECT = Path(__file__).parents[2]
 WORKERS = {"one": 2, "two": 1, "three": 1}  # CPUs: a group of two ranks lives on two hosts
+TRIALS = 3  # so many that a host is back before the search ends
 S3_PORT = 9000
 LIMIT_SECONDS = 600  # six hosts share the cores of this machine, maybe with other tests
 
@@ -124,10 +124,10 @@ def hosts() -> Iterator[Hosts]:
 
 
 def tune_command() -> str:
-    settings = {**TINY, "schedule.epochs": 4, "schedule.iterations_per_epoch": 12}
+    settings = {**QUICK, "schedule.epochs": 4}
     sets = " ".join(f"--set {key}={value}" for key, value in settings.items())
     return (
-        f"hsearch tune --method proxy_nca --data toy --study toy {sets} --trials 2 --no-race "
+        f"hsearch tune --method proxy_nca --data toy --study toy {sets} --trials {TRIALS} --no-race "
         "--groups 2 --workers-per-fold 2 --address auto 2>&1 | cat"
     )
 
@@ -153,20 +153,20 @@ def test_a_cluster_from_ray_up_to_ray_down(hosts, toy_store):
         desk.wait_for("A worker was lost while training", search)
         desk.wait_for("1 worker group at work, room for 1", search)
         finished = desk.printed().count("  fold ")
-        desk.wait_for("  fold ", search, times=finished + 2)  # the others go on
         hosts.set_link("three", "up")
         desk.wait_for("2 worker groups at work, room for 2", search, times=2)
+        assert desk.printed().count("  fold ") > finished, "the others go on"
         assert search.wait(LIMIT_SECONDS) == 0, desk.printed()
 
         record = json.loads(_json_in(desk.on_head("hsearch studies toy --json")))
-        assert [trial["state"] for trial in record["trials"]] == ["complete"] * 2
+        assert [trial["state"] for trial in record["trials"]] == ["complete"] * TRIALS
         for trial in record["trials"]:
             assert len(scores(trial)) == 4
             for fold in trial["folds"].values():
                 assert [epoch["epoch"] for epoch in fold["history"]] == list(range(5))
                 assert fold["ranks"] == 2
         runs = desk.on_head(f"{sys.executable} -c '{RUNS}'")
-        assert runs.count("FINISHED") == 3, runs  # the study's and those of its trials
+        assert runs.count("FINISHED") == TRIALS + 1, runs  # the study's and those of its trials
 
         desk.run("ray", "down", "-y", "cluster.yaml")
         left = [hosts[name] for name in ("head", *WORKERS)]

@@ -20,13 +20,15 @@ from tests.processes import ready_processes
 SHORT: dict[str, Value] = {
     "image.resize": 24,
     "image.crop": 24,
-    "schedule.epochs": 4,
-    "schedule.eval_every": 4,
+    "model.backbone_args.output_stride": 32,
+}
+EPOCHS = 3
+MORE_EPOCHS = {
+    **{"csl": 4, "hier": 5, "himulcon": 6, "hpl": 5, "proxy_anchor": 5, "simclr": 5},
+    **{"smooth_ap": 4, "soft_triple": 4, "triplet": 4},
 }
 SETTINGS: dict[str, dict[str, Value]] = {
     "hier": {"method.num_lcas": 64},  # as many as are published take most of its time
-    "hpl": {"schedule.epochs": 5, "schedule.eval_every": 5},
-    "simclr": {"schedule.epochs": 5, "schedule.eval_every": 5},
 }
 
 
@@ -37,7 +39,9 @@ class Trained:
 
 
 def train(method: str, folder: Path) -> Trained:
-    settings = {**SHORT, **SETTINGS.get(method, {})}
+    epochs = MORE_EPOCHS.get(method, EPOCHS)
+    length: dict[str, Value] = {"schedule.epochs": epochs, "schedule.eval_every": epochs}
+    settings = {**SHORT, **length, **SETTINGS.get(method, {})}
     job = resolve_job(method=method, data="glyphs", recipe="small", settings=settings)
     result = train_locally(job, Report(), folder)
     return Trained(result, score(embed_run(folder, "test"), ScoreOptions())["map_at_r"])
