@@ -127,8 +127,8 @@ def tune_command() -> str:
     settings = {**QUICK, "schedule.epochs": 4}
     sets = " ".join(f"--set {key}={value}" for key, value in settings.items())
     return (
-        f"hsearch tune --method proxy_nca --data toy --study toy {sets} --trials {TRIALS} --no-race "
-        "--groups 2 --workers-per-fold 2 --address auto 2>&1 | cat"
+        f"hsearch tune --method proxy_nca --data toy --study toy {sets} --trials {TRIALS} "
+        "--no-race --groups 2 --workers-per-fold 2 --address auto 2>&1 | cat"
     )
 
 
