@@ -74,6 +74,7 @@ def rank_main(rank, folder):
     for kind in NETWORKS:
         for dtype in (torch.float32, torch.float64):
             torch.save(step(kind, dtype), f"{folder}/{kind}-{dtype}-{rank}.pt")
+    torch.save(step("batch_norm", torch.bfloat16), f"{folder}/half-{rank}.pt")
     dist.destroy_process_group()
 
 
@@ -116,3 +117,9 @@ def test_synchronised_on_two_ranks_equals_one_process(two_ranks, kind):
         assert worst(single, alone[torch.float64]) < 2 * rounding + 1e-6
         if kind == "batch_norm":
             assert worst(single, alone[torch.float32]) < 1e-6
+
+
+def test_half_precision_stays_and_is_normalised_in_float32(two_ranks):
+    half = torch.load(two_ranks / "half-0.pt", weights_only=True)
+    assert {half[name].dtype for name in ("output", "images")} == {torch.bfloat16}
+    assert worst(half, step("batch_norm", torch.float64)) < 2**-6
