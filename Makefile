@@ -39,7 +39,7 @@ bench: $(VENV)/.installed-dev
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11, 4))' || \
-		{ echo "hsearch needs Python 3.11.4 or newer; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
+		{ echo "hsearch needs Python 3.11.4 or newer; name one with: make PYTHON=python3.12 ..."; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --upgrade pip
 
@@ -47,6 +47,7 @@ $(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -c constraints.txt -e .
 	touch $@
 
+# Modules are compiled when first imported: most never are, and compiling all takes pip a minute.
 $(VENV)/.installed-dev: $(BIN)/python pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --no-compile -c constraints.txt -e ".[dev]"
 	touch $@ $(VENV)/.installed

@@ -44,8 +44,11 @@ def gather_batch(local: Tensor, views: int = 1) -> Tensor:
 
 def gather_equal(local: Tensor) -> Tensor:
     """Returns (W, ...): the tensors of all ranks, which have the same shape, without gradient."""
+    local = local.contiguous()
+    if world_size() == 1:
+        return local.unsqueeze(0)
     parts = [torch.empty_like(local) for _ in range(world_size())]
-    dist.all_gather(parts, local.contiguous())
+    dist.all_gather(parts, local)
     return torch.stack(parts)
 
 

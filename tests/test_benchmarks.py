@@ -21,7 +21,7 @@ def run(name, *arguments, folder):
 
 
 def run_script(*arguments):
-    torch.set_num_threads(1)
+    torch.set_num_threads(1)  # torch is here already, and reads the variable no more
     sys.argv = list(arguments)
     sys.path.insert(0, str(BENCHMARKS))
     runpy.run_path(arguments[0], run_name="__main__")
@@ -63,14 +63,14 @@ def test_a_diverged_configuration_ends_at_its_fold_and_is_never_chosen(tmp_path)
 def test_recorded_tables_hold_what_the_race_is_judged_by(tmp_path):
     code, output = run("fold_race.py", "--quick", "--check", folder=tmp_path)
     assert code == 0, output
-    assert output.splitlines()[-1].startswith("fold_race: glyphs ")
+    assert re.search("^fold_race: glyphs ", output, re.MULTILINE)
 
 
 def test_search_quality_runs(tmp_path):
     picture = tmp_path / "picture.png"
     code, output = run("search_quality.py", "--quick", "--out", picture, folder=tmp_path)
     assert code == 0, output
-    assert output.splitlines()[-1].startswith("search_quality: ")
+    assert re.search("^search_quality: ", output, re.MULTILINE)
     assert picture.stat().st_size > 1000
 
 
@@ -78,14 +78,14 @@ def test_every_loss_is_the_same_as_its_dense_form(tmp_path):
     code, output = run("losses.py", "--quick", folder=tmp_path)
     assert code == 0, output
     assert "has no dense form" not in output
-    assert output.splitlines()[-1].startswith("losses/")
+    assert re.search("^losses/", output, re.MULTILINE)
 
 
 def test_an_evaluation_gives_what_its_peers_give(tmp_path):
     """Each peer's numbers are compared inside; so small, its times say nothing."""
     code, output = run("evaluation.py", "--quick", folder=tmp_path)
     assert code == 0, output
-    assert [line.split()[0] for line in output.splitlines() if line[0].isalpha()] == [
+    assert [line.split()[0] for line in output.splitlines() if line[:1].isalpha()] == [
         "flat",
         "hierarchical",
         "sop",
@@ -98,13 +98,13 @@ def test_a_preparation_gives_the_bytes_of_a_plain_loop(tmp_path):
     """They are compared inside; so few, their times say nothing."""
     code, output = run("prepare.py", "--quick", folder=tmp_path)
     assert code == 0, output
-    assert output.splitlines()[-1].startswith("prepare: ")
+    assert re.search("^prepare: ", output, re.MULTILINE)
 
 
 def test_a_sampler_that_sees_all_of_a_short_study_is_its_own_peer(tmp_path):
     code, output = run("long_studies.py", "--quick", "--check", folder=tmp_path)
     assert code == 0, output
-    assert output.splitlines()[-1].startswith("long_studies: regret 1.00 x ")
+    assert re.search("^long_studies: regret 1.00 x ", output, re.MULTILINE)
 
 
 def test_one_driver_keeps_virtual_groups_busy(tmp_path):
@@ -112,5 +112,5 @@ def test_one_driver_keeps_virtual_groups_busy(tmp_path):
     code, output = run("scale.py", "--quick", "--check", "--out", picture, folder=tmp_path)
     assert code == 0, output
     assert re.search(r"^ +16 +48 ", output, re.MULTILINE), "a line for each number of groups"
-    assert output.splitlines()[-1].startswith("scale: ")
+    assert re.search("^scale: ", output, re.MULTILINE)
     assert picture.stat().st_size > 1000

@@ -153,7 +153,7 @@ def _unused(backbone: Backbone, spec: ModelSpec) -> list[str]:
 
     They would never get a gradient, which DistributedDataParallel refuses.
     """
-    key = spec.model_dump_json(include={"backbone", "backbone_args", "pooling"})
+    key = spec.model_dump_json(include={"backbone", "backbone_args", "pooling", "weights"})
     if key not in _known_unused:
         ghost = copy.deepcopy(backbone).to("meta").eval()  # shapes and gradients, no arithmetic
         size = _native_size(backbone.network, spec)

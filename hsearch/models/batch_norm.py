@@ -36,14 +36,16 @@ class _Synchronised(_BatchNorm):
         return output
 
     def _normalise(self, x: Tensor) -> Tensor:
-        count = world_size() * x.numel() // x.shape[1]
+        count, shape = world_size() * x.numel() // x.shape[1], _channelwise(x)
         normalised, mean, variance = _Normalise.apply(x, self.eps)
         self._track(mean, variance * count / (count - 1))
-        if self.weight is not None:
-            shape = _channelwise(x)
-            normalised = normalised * self.weight.view(shape) + self.bias.view(shape)
-        output: Tensor = normalised.to(x.dtype)
-        return output
+        if self.weight is None:
+            # Its gradient needs the normalised, which an activation may change in place.
+            return normalised.to(x.dtype, copy=True)
+        output = normalised * self.weight.view(shape)
+        if self.bias is not None:
+            output = output + self.bias.view(shape)
+        return output.to(x.dtype)  # type: ignore[no-any-return]
 
     @torch.no_grad()
     def _track(self, mean: Tensor, variance: Tensor) -> None:

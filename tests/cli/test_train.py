@@ -268,7 +268,7 @@ def test_ctrl_c_keeps_whole_epochs_and_the_same_command_goes_on(run, workers):
     training = Command(out.parent, *long, f"--workers={workers}")
     last = out / "last.safetensors"
     with training.started() as process:
-        wait_until(lambda: last.exists() and len(history(last)) > 2, "two epochs", seconds=120)
+        wait_until(lambda: process.poll() or (last.exists() and len(history(last)) > 2), "2 epochs")
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: the whole group gets it
         process.wait(60)
     assert process.returncode == 130, training.printed()

@@ -2,7 +2,8 @@
 
 They are joined by a switch in a namespace of its own, so nothing of this machine's network is
 touched. A host sees this machine's files, but its own /root, /tmp, /run, /dev/shm and /var/lib.
-Needs root, iproute2, util-linux and openssh-server; where they are missing, a test fails.
+What a host sends is limited. Needs root, iproute2, util-linux, openssh-server and a kernel with
+the queue tbf; where they are missing, a test fails.
 """
 
 import os
@@ -19,7 +20,7 @@ from pathlib import Path
 import pytest
 
 NETWORK = "10.213.77"
-RATE = "40mbit"  # of what a host sends: work then takes its time, but not this machine's
+RATE = "20mbit"  # of what a host sends: work then takes its time, but not this machine's
 OWN = ("root", "tmp", "run", "var/lib")
 PROGRAMS = {
     "ip": "iproute2",

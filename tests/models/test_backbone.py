@@ -79,8 +79,9 @@ def test_every_parameter_gets_a_gradient(name):
 
 
 def test_what_is_unused_depends_on_the_pooling():
+    both = {"backbone": "test_vit2", "backbone_args": {"fc_norm": True}}
     pooled, mapped = (
-        {name for name, _ in build_backbone(spec("test_vit2", pooling=p), 0).named_parameters()}
+        {name for name, _ in build_backbone(spec(**both, pooling=p), 0).named_parameters()}
         for p in ("token", "avg")
     )
     assert "network.fc_norm.weight" in pooled - mapped

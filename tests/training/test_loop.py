@@ -198,7 +198,10 @@ def run_killed(job, path, epoch, iteration, workers=1):
     process = ready_processes().Process(target=train_in_own_scratch, args=arguments)
     process.start()
     process.join(120)
-    return process.exitcode
+    code = process.exitcode
+    process.kill()
+    process.join()
+    return code
 
 
 def train_in_own_scratch(job, report, path, workers):
