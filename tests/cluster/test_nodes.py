@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -90,35 +91,39 @@ def test_groups_come_and_go_with_the_nodes(tmp_path, toy_store, monkeypatch):
         search = Search(
             tmp_path,
             toy_store,
-            *("--trials=2", "--no-race", f"--address={nodes.address}", "--tracking-uri=none"),
+            *("--trials=20", "--no-race", f"--address={nodes.address}", "--tracking-uri=none"),
             schedule__iterations_per_epoch=60,
             schedule__epochs=4,
         )
+        alone = "1 worker group at work, room for 1"
         with search.started() as driver:
             search.wait_for("1 node with 1 CPUs", driver)
             search.wait_for("fold 0", driver)  # on the head, as long as it is alone
             first = nodes.add(1)
-            search.wait_for("pauses after its epoch", driver)
+            search.wait_for(alone, driver, times=2)
             second = nodes.add(1)
             search.wait_for("2 worker groups at work, room for 2", driver)
             nodes.kill(first)
             search.wait_for("A worker was lost", driver)
             third = nodes.add(1)
             search.wait_for("2 worker groups at work, room for 2", driver, times=2)
-            alone = "1 worker group at work, room for 1"
             before = search.printed().count(alone)
             nodes.drain(second)
             search.wait_for(alone, driver, times=before + 1)
-            assert search.printed().count("A worker was lost") == 1
+            lost = re.findall(
+                r"A worker was lost while training fold (\d) of trial (\d+)", search.printed()
+            )
+            Command(tmp_path, "stop", "toy").run()  # there are more trials than it takes
             driver.wait(LIMIT_SECONDS)
         assert driver.returncode == 0, search.printed()
         free = "[] [2.0] []"  # of the head and the third node
         wait_until(lambda: what_is_held(nodes.address, "CPU") == free, "all is free again")
         nodes.kill(third)
     trials = search.record()["trials"]
-    assert [trial["number"] for trial in trials] == list(range(2))
+    ((fold, number),) = lost
+    assert fold in trials[int(number)]["folds"], "it went on elsewhere"
     for trial in trials:
-        assert trial["state"] in ("complete", "lost")
+        assert trial["state"] in ("complete", "running")
         assert (trial["state"] == "complete") == (len(scores(trial)) == 4)
 
 
