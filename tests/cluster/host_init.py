@@ -27,8 +27,8 @@ def main() -> None:
         mount("--rbind", path, f"{files}/kept-{number}")
     for own in OWN:
         mount("--bind", f"{files}/{own}", f"/{own}")
-    for number, path in enumerate(kept):
-        if not os.path.exists(path):
+    for path, number in sorted((path, number) for number, path in enumerate(kept)):
+        if not os.path.exists(path):  # else it lies in one that is there already
             os.makedirs(path)
             mount("--rbind", f"{files}/kept-{number}", path)
     subprocess.run(["hostname", name], check=True)
