@@ -127,8 +127,8 @@ def test_however_it_is_ended_the_same_command_continues_to_the_same_study(
         search.wait_for("  fold ", driver)
         kill(processes_of(driver.pid, "TrainController")[0])
         search.wait_for("Worker group", driver)
-        finished = search.printed().count("  fold ")
-        search.wait_for("  fold ", driver, times=finished + 1)
+        told = search.printed().count("  fold ")
+        search.wait_for("  fold ", driver, times=told + 1)
         search.processes += processes_of(driver.pid)
         kill(processes_of(driver.pid, "raylet/raylet")[0])
         driver.wait(LIMIT_SECONDS)  # it may even end well, if nothing new had to be started
