@@ -143,7 +143,10 @@ def test_however_it_is_ended_the_same_command_continues_to_the_same_study(
 def interrupt(search: Search, driver: Started, number: int, exit_code: int) -> None:
     """Ends a search by a signal, which leaves no process."""
     family = processes_of(driver.pid)
-    os.killpg(driver.pid, number)  # as a terminal does
+    if number == signal.SIGINT:
+        os.killpg(driver.pid, number)  # as a terminal does
+    else:
+        os.kill(driver.pid, number)  # as `kill` and schedulers do
     driver.wait(60)
     assert len(family) > 5
     wait_until(lambda: not any(map(is_alive, family)), "no process is left", seconds=5)
