@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 .PHONY: demo test check programs bench clean
 
 # Few trials and short schedules: a look at a search, not a verdict about the methods.
-DEMO := --data glyphs --trials 6 --epochs 4
+DEMO := --data glyphs --trials 4 --epochs 4
 
 demo: $(VENV)/.installed
 	$(BIN)/hsearch tune --method hpl $(DEMO)
