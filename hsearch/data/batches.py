@@ -76,7 +76,7 @@ class TrainingBatches:
                 f"an equal part, but got {self.batch.size} and {world_size()}."
             )
         check_batches(self.paths, self.batch)
-        fixed = None if isinstance(self.inputs, Pixels) else self.inputs.num_views
+        fixed = self.inputs.num_views if isinstance(self.inputs, FixedViews | Features) else None
         if fixed is not None and 1 < self.views > fixed:
             raise ConfigError(
                 f"Batches have {self.views} views of each image, so in the frozen regime "

@@ -108,7 +108,7 @@ class _Run:
         history = [EpochRecord.from_dict(record) for record in notes.get("history", [])]
         stage = job.stage_of(max(1, len(history) - 1))
         tools = StageTools.begin(stage, data, device, restored=bool(history))
-        floors = fold_floors(job)
+        floors = fold_floors(job) if len(data.validation_rows) else ()
         run = cls(job, folder, data, device, tools, floors, history, notes.get("steps", 0))
         if history:
             left_out = tools.step.unchanged()
