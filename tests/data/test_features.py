@@ -153,7 +153,7 @@ def test_the_features_that_were_not_used_for_longest_go_first(tmp_path, monkeypa
         os.utime(newest, (number, number))
         size = newest.stat().st_size
     cache(tmp_path, Computing(most=0), weights="a").open((0,))  # used again
-    monkeypatch.setenv("HSEARCH_FEATURES_GB", str(2.5 * size / 10**9))
+    monkeypatch.setenv("HSEARCH_FEATURES_GB", str(2.1 * size / 10**9))
     cache(tmp_path, Computing(), weights="c").open((0,))
     assert len(list(tmp_path.glob("*.features"))) == 2
     cache(tmp_path, Computing(most=0), weights="a").open((0,))
