@@ -16,7 +16,7 @@ from hsearch.cluster.session import Session
 from hsearch.cluster.version import code_version
 from hsearch.data.places import absolute
 from hsearch.errors import ClusterError, HsearchError
-from hsearch.results import EpochRecord
+from hsearch.results import EpochRecord, FoldTime
 from hsearch.search.watch import Watch
 from hsearch.words import plural
 
@@ -89,6 +89,7 @@ class Crew:
         self.trouble: HsearchError | None = None
         self._events: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._tended = 0.0
+        self._time_said = noun != "trial"
         self._floor_said = noun != "trial"  # a reproduction has the floor of the test images
         self._over = threading.Event()
 
@@ -199,6 +200,8 @@ class Crew:
                 self.watch.epoch(number, fold, record)
             case "features":
                 self.watch.features(event["done"], event["total"])
+            case "timed":
+                self._tell_time(event)
             case "floor":
                 self._tell_floor(event["score"])
             case "group":
@@ -214,6 +217,17 @@ class Crew:
                 self.watch.said(event["sentence"])
             case "trouble":
                 self.trouble = ClusterError(event["sentence"])
+
+    def _tell_time(self, event: dict[str, Any]) -> None:
+        """Says once how long the search will take; every group times its first training."""
+        if not self._time_said:
+            self._time_said = True
+            other = event["frozen"]
+            self.watch.timed(
+                FoldTime.from_dict(event["own"]),
+                None if other is None else FoldTime.from_dict(other),
+                self.size,
+            )
 
     def _tell_floor(self, score: float) -> None:
         """Says once what the search has to beat; every group tells it of every fold."""

@@ -91,6 +91,11 @@ def evaluation_features(
     return features if all(distributed.gather_objects(features is not None)) else None
 
 
+def backbone_shape(job: FoldJob, output: Output) -> tuple[int, ...]:
+    """Returns the shape of what the job's backbone makes of one image."""
+    return _network(job, output).shape
+
+
 def open_job_pixels(store: Store, rows: IntArray, image: ImageSpec) -> Pixels:
     """Opens images at the size that a job takes them."""
     return open_pixels(store, rows, image.resize, image.interpolation)
