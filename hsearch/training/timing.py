@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from hsearch.data.splits import split_store
 from hsearch.methods import load_method
@@ -11,6 +12,7 @@ from hsearch.results import FoldTime
 from hsearch.spec import FoldJob
 from hsearch.training.features import backbone_shape
 from hsearch.training.setup import build_step, open_job_store
+from hsearch.training.step import TrainingStep
 
 _STEPS = 5
 
@@ -65,13 +67,11 @@ def frozen_time(job: FoldJob, validation: float) -> FoldTime | None:
     )
 
 
-def _seconds_per_step(
-    network: torch.nn.Module, inputs: torch.Tensor, labels: torch.Tensor
-) -> float:
+def _seconds_per_step(network: TrainingStep, inputs: Tensor, labels: Tensor) -> float:
     for step in range(_STEPS + 1):
         if step == 1:  # the first one takes longer
             began = time.perf_counter()
-        loss = network(inputs, labels)
+        loss = network.method(network.embed(inputs), labels)  # other ranks are elsewhere
         if loss.requires_grad:
             loss.backward()
     return (time.perf_counter() - began) / _STEPS
