@@ -66,7 +66,8 @@ def running_head(cpus: int, environment: Mapping[str, str] | None = None) -> Ite
     printed = folder / "printed"
     printed.touch()
     process = Started(
-        *(_ray, *arguments),
+        _ray,
+        *arguments,
         folder=folder,
         output=printed,
         environment={**entry, **(environment or {})},

@@ -63,7 +63,8 @@ class Command:
         """Starts the command; whatever is left of it is killed at the end."""
         self.output.write_text("")
         process = Started(
-            *(_hsearch, *self.arguments, *options),
+            _hsearch,
+            *(*self.arguments, *options),
             folder=self.folder,
             output=self.output,
             environment=self.breakpoint.environment,
