@@ -161,7 +161,7 @@ def interrupt(search: Search, driver: Started, number: int, exit_code: int) -> N
         os.kill(driver.pid, number)  # as `kill` and schedulers do
     driver.wait(60)
     assert len(family) > 5
-    wait_until(lambda: not any(map(is_alive, family)), "no process is left", seconds=5)
+    wait_until(lambda: not any(map(is_alive, family)), "no process is left", seconds=30)
     assert driver.returncode == exit_code, search.printed()
     assert "same command" in search.printed()
     assert "Traceback" not in search.printed()
