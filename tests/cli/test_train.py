@@ -17,7 +17,7 @@ from hsearch.search.study import Study
 from hsearch.training.launch import train_locally
 from hsearch.training.loop import Report
 from hsearch.training.resolve import parse_setting
-from tests.cluster.searches import Command, history, wait_until
+from tests.cluster.searches import Command, history
 from tests.search.made_results import made_result
 
 TINY = [
@@ -264,19 +264,20 @@ def test_like_refuses_what_cannot_be(arguments, sentence, study, tmp_path):
 def test_ctrl_c_keeps_whole_epochs_and_the_same_command_goes_on(run, workers):
     out, command = run
     long = [str(part) for part in command]
-    long[long.index("--epochs") + 1] = "12"
+    long[long.index("--epochs") + 1] = "4"
     training = Command(out.parent, *long, f"--workers={workers}")
-    last = out / "last.safetensors"
+    training.breakpoint.set(epoch=3, step=2)
     with training.started() as process:
-        wait_until(lambda: process.poll() or (last.exists() and len(history(last)) > 2), "2 epochs")
+        training.wait_for_breakpoint(process)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: the whole group gets it
         process.wait(60)
     assert process.returncode == 130, training.printed()
     assert "Traceback" not in training.printed()
     assert "Run the same command again" in training.printed()
+    assert len(history(out / "last.safetensors")) == 3
+    training.breakpoint.clear()
     again = training.run()
     epochs = [line.split()[1] for line in again.splitlines() if line.startswith("epoch")]
-    assert epochs[-1] == "12/12"
-    assert len(epochs) <= 10
+    assert epochs == ["3/4", "4/4"]
     records = json.loads((out / "result.json").read_text())["history"]
-    assert [record["epoch"] for record in records] == list(range(13))
+    assert [record["epoch"] for record in records] == list(range(5))
