@@ -64,7 +64,7 @@ def train(
     like: str | None,
     fold: int,
     data: str | None,
-    splits: "Splits",
+    splits: "Splits | None",
     recipe: str | None,
     settings: tuple[str, ...],
     epochs: int | None,

@@ -95,7 +95,7 @@ def tune(
     ctx: click.Context,
     method: str,
     data: str | None,
-    splits: "Splits",
+    splits: "Splits | None",
     recipe: str | None,
     settings: tuple[str, ...],
     epochs: int | None,

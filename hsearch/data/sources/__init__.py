@@ -56,6 +56,11 @@ class Source:
     _records: Callable[..., Found]
     _options: Mapping[str, Any]
 
+    @property
+    def is_own(self) -> bool:
+        """Whether it reads a layout of users' own images, not of a published data set."""
+        return self.needs_path and self.home is None
+
     @contextmanager
     def open(
         self, path: Path | None, scratch: Path, progress: Progress = silent
@@ -70,7 +75,7 @@ class Source:
         """
         if path is None:
             yield self._records(**self._options)
-        elif self.home is None:
+        elif self.is_own:
             yield self._records(path, **self._options)
         else:
             with open_layout(path, self.name, self.home, scratch, progress) as layout:
