@@ -168,8 +168,9 @@ def stratified_splits(
     halved twice more into 4 folds. To halve classes, neighbours in the tree are paired: siblings
     with similar numbers of images first, then whatever is left over of siblings with that of their
     cousins, and so on up to the root. Each half gets one class of every pair, so that of the n
-    classes below any label, at any level, it has n / 2 rounded up or down, and a fold n / 4 of those
-    in trainval; which one it gets is chosen such that the numbers of images stay even, else drawn.
+    classes below any label, at any level, it has n / 2 rounded up or down, and a fold a quarter of
+    those in trainval, rounded up or down. Which of the two it gets is chosen such that the numbers
+    of images stay even, else drawn.
 
     Every fold, and the test, has classes of at least two labels of the coarsest level where this is
     possible, that is where at least 5 classes (4 if the data set names its test classes) do not
@@ -290,7 +291,8 @@ class _Strata:
             groups[self.names[each][depth]].append(each)
         # The largest group last: the others together are then halved as evenly as it is.
         ordered = sorted(
-            groups.values(), key=lambda group: (len(group), self._draw(purpose, group[0], depth + 1))
+            groups.values(),
+            key=lambda group: (len(group), self._draw(purpose, group[0], depth + 1)),
         )
         pairs: list[tuple[int, int]] = []
         left: int | None = None

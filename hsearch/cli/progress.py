@@ -1,6 +1,7 @@
 """What a person sees of a training: a live line on a terminal, plain lines elsewhere."""
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -19,10 +20,11 @@ class TrainingProgress(Report):
     Args:
         job: What is trained.
         folder: Where its files go.
+        level_names: What the levels of the data are called, coarsest first.
     """
 
-    def __init__(self, job: FoldJob, folder: Path) -> None:
-        self.job, self.folder = job, folder
+    def __init__(self, job: FoldJob, folder: Path, level_names: Sequence[str] = ()) -> None:
+        self.job, self.folder, self.level_names = job, folder, level_names
         self.console = Console(highlight=False, soft_wrap=True, markup=False)
         self.best: float | None = None
         self.shown = 0
@@ -41,7 +43,7 @@ class TrainingProgress(Report):
         job = self.job
         self.console.print(
             f"{job.method.name} on {job.data}, fold {job.fold}, recipe {job.training.recipe}, "
-            f"seed {job.seed} -> {self.folder}"
+            f"{job.splits} splits, seed {job.seed} -> {self.folder}"
         )
         self.bar.start()
         return self
@@ -67,7 +69,7 @@ class TrainingProgress(Report):
     def epoch(self, record: EpochRecord) -> None:
         """Prints the line of an epoch."""
         self.shown = record.epoch
-        self.console.print(_line(record, self.job))
+        self.console.print(_line(record, self.job, self.level_names))
 
     def finished(self, result: FoldResult) -> None:
         """Prints the outcome and what to do next."""
@@ -78,8 +80,8 @@ class TrainingProgress(Report):
         if warning := _warning(result, untrained):
             self.console.print(f"Warning: {warning}")
         self.console.print(
-            f"Done ({why}): validation {score_title(objective)} {result.score:.4f} at epoch "
-            f"{result.best_epoch}, untrained {untrained:.4f}.\n"
+            f"Done ({why}): validation {score_title(objective, self.level_names)} "
+            f"{result.score:.4f} at epoch {result.best_epoch}, untrained {untrained:.4f}.\n"
             f"Result: {self.folder / 'result.json'}\n"
             f"Next:   hsearch evaluate {shlex.quote(str(self.folder))} --on test"
         )
@@ -101,7 +103,7 @@ def _warning(result: FoldResult, untrained: float) -> str | None:
     return None
 
 
-def _line(record: EpochRecord, job: FoldJob) -> str:
+def _line(record: EpochRecord, job: FoldJob, level_names: Sequence[str]) -> str:
     epochs = job.training.schedule.epochs
     parts = [f"epoch {record.epoch:>{len(str(epochs))}}/{epochs}"]
     if job.training.stages:
@@ -111,7 +113,9 @@ def _line(record: EpochRecord, job: FoldJob) -> str:
     if record.validation is not None:
         shown = dict.fromkeys((job.objective, "precision_at_1", "cf1"))
         found = [name for name in shown if name in record.validation]
-        parts += [f"{score_title(m)} {score_of(record.validation, m):.4f}" for m in found]
+        parts += [
+            f"{score_title(m, level_names)} {score_of(record.validation, m):.4f}" for m in found
+        ]
     parts.append(f"{record.seconds:5.1f} s")
     if record.images_per_second is not None:
         parts.append(f"{record.images_per_second:6.0f} images/s")

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 import click
 
 from hsearch.cli.output import print_table
-from hsearch.results import score_title
 from hsearch.search.record import StudyRecord, TrialRecord, TrialState
 from hsearch.spec import KnobValue
 from hsearch.words import plural, typed
@@ -152,7 +151,7 @@ def print_result(record: StudyRecord) -> None:
     if best is None:
         click.echo("No trial has finished all folds, so there is no best one.")
     else:
-        score = f"{score_title(record.spec.job.objective)} {score_words(best)}"
+        score = f"{record.score_title} {score_words(best)}"
         print_trial(best, f"Best: trial {best.number} ({best.source}), {score}")
     click.echo(f"\n{saved_words(record)}")
     for line in failure_lines(record):

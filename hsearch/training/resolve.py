@@ -189,9 +189,8 @@ def _check_objective(objective: str, data: str, store: Store) -> None:
     hint = f"did you mean '{near[0]}'? " if near else ""
     coarser = ""
     if num_levels > 1:
-        before = " or ".join(
-            f"`{level_prefix(level, num_levels)}`" for level in range(num_levels - 1)
-        )
+        named = zip(range(num_levels - 1), store.hierarchy.level_names, strict=False)
+        before = " or ".join(f"`{level_prefix(level, num_levels)}` ({n})" for level, n in named)
         coarser = f"; before all but the h_ ones also {before} for a coarser level"
     have = "several labels each" if store.tag_names else plural(num_levels, "level")
     raise ConfigError(
