@@ -328,24 +328,27 @@ class _Strata:
     def _exchange(self, label: tuple[str, ...], giver: list[int], taker: list[int]) -> None:
         """Exchanges a class of another label for one of this, in place.
 
-        Of a label of which the giver has more than the taker, and of similar numbers of images.
+        The one given is of labels, at all levels, that the giver has more of than the taker, the
+        one taken of such that the taker has more of; and they have similar numbers of images.
         """
-        depth = len(label)
-        surplus = Counter(self.names[each][:depth] for each in giver)
-        surplus.subtract(self.names[each][:depth] for each in taker)
+        surplus: Counter[tuple[str, ...]] = Counter()
+        for depth in self.coarser:
+            surplus.update(self.names[each][:depth] for each in giver)
+            surplus.subtract(self.names[each][:depth] for each in taker)
+
+        def cost(pair: tuple[int, int]) -> tuple[int, int, tuple[str, ...], tuple[str, ...]]:
+            given, taken = (self.names[each] for each in pair)
+            uneven = sum(surplus[taken[:depth]] - surplus[given[:depth]] for depth in self.coarser)
+            return uneven, abs(self.images[pair[0]] - self.images[pair[1]]), given, taken
+
         given, taken = min(
             (
                 (one, two)
                 for one in giver
                 for two in taker
-                if self.names[one][:depth] != label == self.names[two][:depth]
+                if self.names[one][: len(label)] != label == self.names[two][: len(label)]
             ),
-            key=lambda pair: (
-                -surplus[self.names[pair[0]][:depth]],
-                abs(self.images[pair[0]] - self.images[pair[1]]),
-                self.names[pair[0]],
-                self.names[pair[1]],
-            ),
+            key=cost,
         )
         giver[giver.index(given)], taker[taker.index(taken)] = taken, given
 
