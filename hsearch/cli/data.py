@@ -292,6 +292,8 @@ def show(name: str, kind: "Splits | None", sheet: Path | None) -> None:
     else:
         title = f"\n{store_summary.split_words(store, kind)}"
         print_table(*store_summary.folds(store, splits), title=title)
+        for sentence in store_summary.idle_levels(store, splits):
+            click.echo(sentence)
     path = sheet or (
         Path(f"{store.name}.png") if is_address(name) else store.path.with_suffix(".png")
     )

@@ -92,6 +92,33 @@ def folds(store: Store, splits: StoreSplits) -> tuple[tuple[str, ...], list[tupl
     return ("part", "images", *levels, per_class), cells
 
 
+def idle_levels(store: Store, splits: StoreSplits) -> list[str]:
+    """Returns a sentence for every level whose metrics say nothing of their own on some fold."""
+    if store.tag_names:
+        return []
+    names, sentences = store.hierarchy.level_names, []
+    folds = [np.unique(store.classes[splits.fold(n).validation]) for n in range(NUM_FOLDS)]
+    for level, name in enumerate(names[:-1]):
+        labels = [len(np.unique(store.hierarchy.paths[fold, level])) for fold in folds]
+        alone = [n for n, fold in enumerate(folds) if labels[n] == len(fold)]
+        if alone:
+            sentences.append(
+                f"{_numbered(alone)}: no two classes share their {name}, so metrics at {name} are "
+                f"those at {names[-1]}."
+            )
+        single = [n for n, count in enumerate(labels) if count == 1]
+        if single:
+            sentences.append(
+                f"{_numbered(single)}: all classes share their {name}, so metrics at {name} are "
+                "perfect whatever is trained."
+            )
+    return sentences
+
+
+def _numbered(folds: list[int]) -> str:
+    return f"Fold{'s' if folds[1:] else ''} {', '.join(map(str, folds))}"
+
+
 def _held(store: Store, rows: NDArray[np.int64]) -> list[str]:
     """How many labels of each level, or tags, some images have, and the images per class or tag."""
     if store.tag_names:

@@ -388,6 +388,16 @@ def test_which_splits_are_used_and_why_is_shown(images):
     assert marked.endswith("The test is the data set's own test classes.")
 
 
+def test_levels_that_say_nothing_on_a_fold_are_told(tmp_path):
+    root = tree(tmp_path / "images", [f"g{i // 8}/c{i:02d}" for i in range(32)], images=2)
+    run("prepare", "mine", "--from", root, "--levels", "group,kind")
+    shown = run("show", "mine", "--splits", "disjoint").output
+    assert "Folds 0, 1, 2, 3: all classes share their group, so metrics at group are" in shown
+    shown = run("show", "mine").output
+    assert "Folds 0, 1, 2, 3: no two classes share their group, so metrics at group are " in shown
+    assert "metrics at kind" not in shown
+
+
 def test_levels_have_the_names_that_the_user_gives(images):
     assert run("prepare", "mine", "--from", images, "--levels", "group, kind").exit_code == 0
     assert any(line.startswith("mine\t32\t16\tgroup > kind\t") for line in cells(run("list")))
