@@ -68,9 +68,14 @@ def score_of(metrics: Metrics, objective: str) -> float:
     return 1.0 - value if objective == _LOWER_IS_BETTER else value
 
 
-def score_title(objective: str) -> str:
-    """Returns what `score_of` is called where people read it, such as `MAP@R`."""
-    title = metric_title(objective)
+def score_title(objective: str, level_names: Sequence[str] = ()) -> str:
+    """Returns what `score_of` is called where people read it, such as `MAP@R`.
+
+    Args:
+        objective: Name of the metric.
+        level_names: What the levels are called, coarsest first; none if that is not known.
+    """
+    title = metric_title(objective, level_names)
     return f"1 - {title}" if objective == _LOWER_IS_BETTER else title
 
 

@@ -23,7 +23,7 @@ from hsearch.cli.study_words import (
 )
 from hsearch.folds import NUM_FOLDS
 from hsearch.methods import load_method
-from hsearch.results import EpochRecord, FoldTime, score_of, score_title
+from hsearch.results import EpochRecord, FoldTime, score_of
 from hsearch.search.record import StudyRecord, TrialRecord
 from hsearch.search.watch import Watch
 from hsearch.words import FLOORS, plural
@@ -153,7 +153,7 @@ class SearchProgress(Watch):
     ) -> None:
         self.study, self.total = record, total
         self.objective = record.spec.job.objective
-        self.title = score_title(self.objective)
+        self.title = record.score_title
         self.console = Console(highlight=False, markup=False)
         self.trials = {trial.number: trial for trial in record.trials}
         self.best = record.best
@@ -172,8 +172,8 @@ class SearchProgress(Watch):
         job = self.study.spec.job
         self.said(
             f"Study {self.study.name}: {job.method.name} on {job.data}, recipe "
-            f"{job.training.recipe}, seed {job.seed}, {plural(self.total, 'trial')} of up to "
-            f"{NUM_FOLDS} folds"
+            f"{job.training.recipe}, {job.splits} splits, seed {job.seed}, "
+            f"{plural(self.total, 'trial')} of up to {NUM_FOLDS} folds"
         )
         if self.trials:
             self.said(self._so_far())

@@ -95,7 +95,7 @@ def tune(
     ctx: click.Context,
     method: str,
     data: str | None,
-    splits: "Splits",
+    splits: "Splits | None",
     recipe: str | None,
     settings: tuple[str, ...],
     epochs: int | None,
@@ -184,6 +184,7 @@ def _search(
     from hsearch.cli.searching import SearchProgress
     from hsearch.cli.study_words import stopped_words
     from hsearch.cluster.run import run_search
+    from hsearch.data.library import open_data
     from hsearch.search.lease import Lease
     from hsearch.search.news import Newsroom
     from hsearch.search.study import Study
@@ -193,6 +194,7 @@ def _search(
         try:
             with lease, _tracking(study, tracking_uri, lease, options.trials) as tracker:
                 study.set_attribute("command", command)
+                study.set_attribute("level_names", open_data(plan.spec.job.data).level_names)
                 record = study.record()
                 if record.is_over(options.trials):
                     has = plural(len(record.trials), "trial")

@@ -66,7 +66,7 @@ def plan_study(
     settings: Mapping[str, Value],
     data: str | None = None,
     recipe: str | None = None,
-    splits: Splits = "disjoint",
+    splits: Splits | None = None,
     seed: int = 0,
     objective: str | None = None,
     sampler: Sampler = "tpe",
@@ -80,7 +80,7 @@ def plan_study(
         settings: Values by dotted key; a knob that stands here is not searched.
         data: Name or path of a store; by default the embedded one of the method's task.
         recipe: Name of a recipe; by default that of the method's task.
-        splits: How classes are split.
+        splits: How classes are split; by default as the data's `default_splits` say.
         seed: Root of all draws, of every job and of the sampler.
         objective: The metric that decides the best epoch of a fold and the best trial; by default
             that of the method's task.

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from hsearch.folds import NUM_FOLDS
-from hsearch.results import FoldResult, score_of
+from hsearch.results import FoldResult, score_of, score_title
 from hsearch.spec import FoldJob, KnobValue, Spec
 
 Sampler = Literal["tpe", "gp", "random"]
@@ -98,6 +98,8 @@ class StudyRecord(Spec):
         versions: Of the packages that ran it, by the last driver.
         command: That the last driver was started with.
         driver: Who is at work on it, in words.
+        level_names: What the levels of the data are called, coarsest first; empty in records from
+            before this was kept.
     """
 
     name: str
@@ -108,6 +110,12 @@ class StudyRecord(Spec):
     versions: dict[str, str] = Field(default_factory=dict)
     command: str | None = None
     driver: str | None = None
+    level_names: tuple[str, ...] = ()
+
+    @property
+    def score_title(self) -> str:
+        """What the objective is called where people read it, such as `MAP@R at family`."""
+        return score_title(self.spec.job.objective, self.level_names)
 
     @property
     def best(self) -> TrialRecord | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from hsearch.addresses import is_address, read_address
 from hsearch.data.library import is_name, open_data
-from hsearch.data.splits import split_store
+from hsearch.data.splits import default_splits, split_store
 from hsearch.data.store import Store
 from hsearch.errors import ConfigError, did_you_mean
 from hsearch.folds import Splits
@@ -48,7 +48,7 @@ def resolve_job(
     settings: Mapping[str, Value],
     data: str | None = None,
     recipe: str | None = None,
-    splits: Splits = "disjoint",
+    splits: Splits | None = None,
     fold: int = 0,
     seed: int = 0,
     objective: str | None = None,
@@ -62,7 +62,8 @@ def resolve_job(
         settings: Values by dotted key: `method.KNOB` or a setting of the recipe.
         data: Name, path or address of a store; by default the embedded one of the method's task.
         recipe: Name of a recipe; by default that of the method's task.
-        splits: How classes are split; images with several labels have one way only.
+        splits: How classes are split; by default as the data's `default_splits` say. Images with
+            several labels have one way only.
         fold: From 0.
         seed: Root of all draws.
         objective: The metric that decides which epoch is the best, one of the data's
@@ -86,6 +87,7 @@ def resolve_job(
     _check_stages(method, checked, training)
     store = open_data(data)
     _check_task(method, store)
+    splits = default_splits(store) if splits is None else splits
     split_store(store, splits)  # which raises where there are no folds
     _check_objective(objective, data, store)
     dim = training.model.embedding_dim
@@ -187,9 +189,8 @@ def _check_objective(objective: str, data: str, store: Store) -> None:
     hint = f"did you mean '{near[0]}'? " if near else ""
     coarser = ""
     if num_levels > 1:
-        before = " or ".join(
-            f"`{level_prefix(level, num_levels)}`" for level in range(num_levels - 1)
-        )
+        named = zip(range(num_levels - 1), store.hierarchy.level_names, strict=False)
+        before = " or ".join(f"`{level_prefix(level, num_levels)}` ({n})" for level, n in named)
         coarser = f"; before all but the h_ ones also {before} for a coarser level"
     have = "several labels each" if store.tag_names else plural(num_levels, "level")
     raise ConfigError(

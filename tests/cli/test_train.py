@@ -18,6 +18,7 @@ from hsearch.training.launch import train_locally
 from hsearch.training.loop import Report
 from hsearch.training.resolve import parse_setting
 from tests.cluster.searches import Command, history
+from tests.data.toy import tree
 from tests.search.made_results import made_result
 
 TINY = [
@@ -70,6 +71,30 @@ def test_another_objective_decides_and_is_shown(run):
     assert f"validation R-precision {written['score']:.4f} at epoch" in result.output
     assert f"untrained {scores[0]:.4f}." in result.output
     assert "MAP@R" not in result.output
+
+
+def test_own_photos_are_trained_on_drawn_folds_and_told_of_by_the_names_of_levels(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("HSEARCH_DATA", str(tmp_path / "data"))
+    root = tree(tmp_path / "photos", [f"family-{i // 4}/species-{i:02d}" for i in range(16)])
+    levels = ("--levels", "family,species")
+    prepared = hsearch("data", "prepare", "birds", "--from", root, *levels)
+    assert prepared.exit_code == 0, prepared.output
+    command = ["train", "--method", "supcon", "--data", "birds", "--out", tmp_path / "run", *TINY]
+    result = hsearch(*command, "--epochs", 1, "--objective", "level_0/map_at_r")
+    assert result.exit_code == 0, result.output
+    assert "stratified splits, seed 0" in result.output.splitlines()[0]
+    assert "MAP@R at family" in result.output.splitlines()[1]
+    assert "validation MAP@R at family 0." in result.output
+    assert "level_0" not in result.output
+    job = json.loads((tmp_path / "run" / "job.json").read_text())
+    assert job["splits"] == "stratified"
+    table = hsearch("evaluate", tmp_path / "run", "--on", "test")
+    assert "METRIC       FAMILY  SPECIES  ALL LEVELS" in table.output
+    page = json.loads(hsearch("evaluate", tmp_path / "run", "--on", "test", "--json").output)
+    assert page["levels"] == ["family", "species"]
+    assert "level_0/map_at_r" in page["metrics"]
 
 
 def test_evaluate_scores_validation_and_test_classes_at_every_level(run):

@@ -86,6 +86,7 @@ def test_every_run_is_trained_with_its_seed_and_tested(reproduced):
     runs = folder / "studies" / "toy" / "reproduce-cross-validated"
     assert score_run(runs / "run-000", range(NUM_FOLDS)) == first
     assert record.floor is not None
+    assert record.level_names == ("level_0", "level_1", "level_2")
     mean = record.means("concatenated")["map_at_r"]
     assert f"{mean.mean:.4f} +- {mean.std:.4f} [{mean.low:.4f}, {mean.high:.4f}]" in printed
     assert f"{record.floor['map_at_r']:.4f}" in printed

@@ -52,6 +52,7 @@ def searched(tmp_path_factory, toy_store):
 
 def test_every_trial_is_complete_with_all_folds_or_says_why_not(searched):
     trials = searched.record()["trials"]
+    assert searched.record()["level_names"] == ["level_0", "level_1", "level_2"]
     assert [trial["number"] for trial in trials] == list(range(TRIALS))
     for trial in trials:
         assert trial["state"] in ("complete", "lost")
