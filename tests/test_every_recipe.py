@@ -9,7 +9,7 @@ import torch
 from hsearch.methods import available_methods, check_knobs, check_ranges, knobs_of, load_method
 from hsearch.models.backbone import OWN, build_backbone
 from hsearch.models.embedder import Embedder
-from hsearch.recipes import _FOLDER, available_recipes, load_recipe, recipe_knobs
+from hsearch.recipes import FOLDER, available_recipes, load_recipe, recipe_knobs
 from hsearch.training.optimizer import lr_factor
 from hsearch.yaml_file import read_yaml
 
@@ -59,7 +59,7 @@ def test_weights_are_there_under_their_full_name(name):
 
 @pytest.mark.parametrize("name", available_recipes())
 def test_knobs_and_methods_of_a_recipe_exist_and_differ_from_the_published_ones(name):
-    content = read_yaml(_FOLDER / f"{name}.yaml").content
+    content = read_yaml(FOLDER / f"{name}.yaml").content
     by_method, also_for = content.get("knobs", {}), content.get("also_for", [])
     assert isinstance(by_method, dict)
     assert isinstance(also_for, list)

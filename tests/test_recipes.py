@@ -3,7 +3,7 @@
 import pytest
 
 from hsearch.errors import ConfigError
-from hsearch.recipes import _FOLDER, available_recipes, load_recipe, recipe_knobs, recipes_of
+from hsearch.recipes import FOLDER, available_recipes, load_recipe, recipe_knobs, recipes_of
 from hsearch.spec import TrainingSpec
 from hsearch.yaml_file import read_yaml
 
@@ -17,7 +17,7 @@ def test_every_recipe_loads_under_its_name(name):
 
 @pytest.mark.parametrize("name", available_recipes())
 def test_every_recipe_says_what_it_is_for(name):
-    about = read_yaml(_FOLDER / f"{name}.yaml").content.get("about")
+    about = read_yaml(FOLDER / f"{name}.yaml").content.get("about")
     assert isinstance(about, str)
     assert about.endswith(".")
 

@@ -29,16 +29,21 @@ def training_options(command: _Command) -> _Command:
         ),
         click.option(
             "--splits",
-            default="disjoint",
-            show_default=True,
+            show_default="the recipe's, else disjoint",
             type=click.Choice(["disjoint", "mlrc"]),
             help="Even class-disjoint folds, or the Reality Check's own ranges.",
         ),
         click.option(
             "--recipe",
-            show_default="small; small-labels for several labels",
-            help="Named training settings: small, small-labels, mlrc, or one that "
-            "`hsearch methods NAME` lists.",
+            show_default="follows the data",
+            help="Named training settings, which `hsearch recipes` lists, or a YAML file of your "
+            "own.",
+        ),
+        click.option(
+            "--regime",
+            type=click.Choice(["frozen", "lora", "full"]),
+            help="What of the backbone trains: nothing, adapters, or everything. Short for --set "
+            "model.regime=R; by default the recipe's.",
         ),
         click.option(
             "--set",
@@ -183,12 +188,16 @@ def cluster_options(command: _Command) -> _Command:
     return found
 
 
-def read_settings(texts: tuple[str, ...], epochs: int | None) -> "dict[str, Value]":
-    """Returns the values of all `--set` and of `--epochs` by dotted key, none of them twice."""
+def read_settings(
+    texts: tuple[str, ...], epochs: int | None, regime: str | None = None
+) -> "dict[str, Value]":
+    """Returns the values of all `--set`, `--epochs` and `--regime` by dotted key, none twice."""
     from hsearch.training.resolve import parse_setting
 
     if epochs is not None:
         texts = (*texts, f"schedule.epochs={epochs}")
+    if regime is not None:
+        texts = (*texts, f"model.regime={regime}")
     pairs = [parse_setting(text) for text in texts]
     keys = [key for key, _ in pairs]
     twice = next((key for key in keys if keys.count(key) > 1), None)

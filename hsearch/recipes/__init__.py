@@ -21,6 +21,7 @@ from collections.abc import Mapping
 
 from hsearch.errors import ConfigError, did_you_mean
 from hsearch.recipes.recipe import (
+    FOLDER,
     Recipe,
     Settings,
     available_recipes,
@@ -34,6 +35,7 @@ from hsearch.spec import TrainingSpec
 from hsearch.yaml_file import Value
 
 __all__ = [
+    "FOLDER",
     "Recipe",
     "available_recipes",
     "compose",

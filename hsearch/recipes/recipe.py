@@ -16,7 +16,7 @@ from hsearch.spec import ModelSpec, StageSpec, TrainingSpec
 from hsearch.spec_stage import merged
 from hsearch.yaml_file import Value, YamlFile, read_yaml
 
-_FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).parent
 _SUFFIXES = (".yaml", ".yml")
 _SAMPLERS = ("tpe", "gp", "random")
 _SPECS: dict[str, type[BaseModel]] = {
@@ -104,8 +104,8 @@ class Recipe:
 
 def available_recipes() -> list[str]:
     """Returns the names of all recipes, sorted; `hier/cub` is the file `hier/cub.yaml`."""
-    files = _FOLDER.rglob("*.yaml")
-    return sorted(path.relative_to(_FOLDER).with_suffix("").as_posix() for path in files)
+    files = FOLDER.rglob("*.yaml")
+    return sorted(path.relative_to(FOLDER).with_suffix("").as_posix() for path in files)
 
 
 def read_recipe(name: str) -> Recipe:
@@ -134,7 +134,7 @@ def is_own_file(name: str) -> bool:
 
 def _read(name: str, folder: Path, seen: tuple[str, ...]) -> Recipe:
     own = is_own_file(name)
-    path = folder / Path(name).expanduser() if own else _FOLDER / f"{name}.yaml"
+    path = folder / Path(name).expanduser() if own else FOLDER / f"{name}.yaml"
     if not own and name not in available_recipes():
         raise ConfigError(_unknown(name))
     if own and not path.is_file():

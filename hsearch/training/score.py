@@ -23,6 +23,7 @@ from hsearch.spec import FoldJob
 from hsearch.training.checkpoint import load_checkpoint
 from hsearch.training.embedding import LabelNetwork, Network, embed_labels, embed_rows
 from hsearch.training.folder import RunFolder, read_job
+from hsearch.training.pretrained import local_weights
 from hsearch.training.setup import build_step, open_job_store, pick_device
 from hsearch.training.step import TrainingStep
 
@@ -145,7 +146,7 @@ class _Frozen(nn.Module):
 
     def __init__(self, job: FoldJob) -> None:
         super().__init__()
-        spec = job.training.model
+        spec = local_weights(job.training.model)
         seed = seed_for(job.seed, "model", 0)
         self.embedder = Embedder(spec, seed=seed, features="pooled")
 

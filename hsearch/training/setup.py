@@ -20,6 +20,7 @@ from hsearch.methods import Method, Setting, check_knobs, load_method
 from hsearch.models.embedder import Embedder
 from hsearch.seeds import seed_for
 from hsearch.spec import FoldJob
+from hsearch.training.pretrained import local_weights
 from hsearch.training.step import TrainingStep
 
 IntArray = NDArray[np.int64]
@@ -126,8 +127,7 @@ def build_step(
         restored: Whether a checkpoint will replace all weights, so that none need be found.
     """
     model = job.training.model
-    if restored:
-        model = model.model_copy(update={"weights": "random"})
+    model = model.model_copy(update={"weights": "random"}) if restored else local_weights(model)
     features = load_method(job.method.name).features
     embedder = Embedder(model, seed=seed_for(job.seed, "model", job.fold), features=features)
     return TrainingStep(embedder, build_method(job, hierarchy, embedder)).to(device)
