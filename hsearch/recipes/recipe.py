@@ -5,6 +5,7 @@ import difflib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import get_args
 
@@ -110,6 +111,11 @@ def available_recipes() -> list[str]:
 
 def read_recipe(name: str) -> Recipe:
     """Returns the recipe of that name, or that of a file of the user's own."""
+    return _read(name, Path(), ()) if is_own_file(name) else _shipped(name)
+
+
+@cache
+def _shipped(name: str) -> Recipe:
     return _read(name, Path(), ())
 
 
@@ -183,7 +189,9 @@ def _checked(name: str, file: YamlFile, own: bool) -> Recipe:
     return Recipe(
         name=name,
         about=_text(file, "about") or f"The settings of {name}.",
-        settings={key: content[key] for key in (*_SPECS, "stages") if key in content},
+        settings=_with_weights_beside(
+            {key: content[key] for key in (*_SPECS, "stages") if key in content}, file
+        ),
         file=file,
         also_for=_names(content.get("also_for")),
         splits=_one_of(file, "splits", get_args(Splits)),  # type: ignore[arg-type]
@@ -192,6 +200,15 @@ def _checked(name: str, file: YamlFile, own: bool) -> Recipe:
         own=own,
         **{key: section(content, key) for key in _BY_NAME},  # type: ignore[arg-type]
     )
+
+
+def _with_weights_beside(settings: Settings, file: YamlFile) -> Settings:
+    """The settings with the path of a file of weights as seen from the recipe's file."""
+    weights = section(settings, "model").get("weights")
+    if not isinstance(weights, str) or weights in ("pretrained", "random"):
+        return settings
+    path = file.path.absolute().parent / Path(weights).expanduser()
+    return {**settings, "model": {**section(settings, "model"), "weights": str(path)}}
 
 
 def _known_keys(content: Mapping[str, Value]) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:

@@ -126,14 +126,14 @@ def resolve(
     objective = OBJECTIVES[kind.task] if objective is None else objective
     # What is wrong is found before data are opened, which may render them first.
     check_ranges(method, check_knobs(method, _knobs_of(settings)))
-    named = None if recipe is None else _training(read_recipe(recipe), method, settings)
+    named = None if recipe is None else resolve_training(read_recipe(recipe), method, settings)
     store = open_data(data)
     _check_task(method, store)
     made, asked = named, None
     if made is None:
         visible = split_store(store, splits or _default_splits(store)).trainval
         asked = default_recipe(store, kind.task, visible)
-        made = _training(read_recipe(asked.name), method, settings)
+        made = resolve_training(read_recipe(asked.name), method, settings)
     splits, images = _split(store, splits, made.recipe)
     _check_objective(objective, data, store)
     num_levels, dim = store.hierarchy.num_levels, made.training.model.embedding_dim
@@ -156,8 +156,15 @@ def resolve(
 
 
 @dataclass(frozen=True)
-class _Training:
-    """What a recipe and settings come to for a method, whatever the data."""
+class ResolvedTraining:
+    """What a recipe and settings come to for a method, whatever the data.
+
+    Attributes:
+        recipe: That it was made of.
+        training: All settings.
+        knobs: Values of all knobs of the method.
+        notes: What of the recipe is left out, and why: a sentence each.
+    """
 
     recipe: Recipe
     training: TrainingSpec
@@ -165,7 +172,10 @@ class _Training:
     notes: tuple[str, ...]
 
 
-def _training(recipe: Recipe, method: str, settings: Mapping[str, Value]) -> _Training:
+def resolve_training(
+    recipe: Recipe, method: str, settings: Mapping[str, Value]
+) -> ResolvedTraining:
+    """Returns what a recipe and settings come to for a method, checked as far as without data."""
     kind = load_method(method)
     regime = settings.get("model.regime")
     given = recipe.settings_for(method, None if regime is None else str(regime))
@@ -187,7 +197,7 @@ def _training(recipe: Recipe, method: str, settings: Mapping[str, Value]) -> _Tr
     _check_batches(method, training.batch)
     _check_stages(method, checked, training)
     notes += _idle_groups(training.optimizer, method, settings)
-    return _Training(recipe, training, checked, tuple(notes))
+    return ResolvedTraining(recipe, training, checked, tuple(notes))
 
 
 @contextmanager
@@ -245,7 +255,7 @@ def _default_splits(store: Store) -> Splits:
     return "disjoint"
 
 
-def _why(made: _Training, asked: DefaultRecipe | None) -> str:
+def _why(made: ResolvedTraining, asked: DefaultRecipe | None) -> str:
     """Which recipe it is, and why."""
     what = f"Recipe {made.recipe.name} ({_network_words(made.training.model)})"
     if asked is None:
@@ -263,7 +273,7 @@ def _network_words(model: ModelSpec) -> str:
     }[model.regime]
 
 
-def _warnings(made: _Training, store: Store, task: str, images: StoreSplits) -> tuple[str, ...]:
+def _warnings(made: ResolvedTraining, store: Store, task: str, images: StoreSplits) -> tuple[str, ...]:
     """What is probably not meant: tiny networks from scratch on photos."""
     name = made.recipe.name
     if name not in SMALL.values() or made.training.model.weights != "random":
