@@ -31,7 +31,7 @@ def training_options(command: _Command) -> _Command:
         ),
         click.option(
             "--splits",
-            show_default="follows the data: stratified for own images, else disjoint",
+            show_default="the recipe's; else stratified for own images, disjoint for others",
             type=click.Choice(SPLITS),
             help="How classes are split: drawn such that all folds and the test are alike, in even "
             "ranges of their order, or in the Reality Check's own ranges. `hsearch data show` "
@@ -39,9 +39,15 @@ def training_options(command: _Command) -> _Command:
         ),
         click.option(
             "--recipe",
-            show_default="small; small-labels for several labels",
-            help="Named training settings: small, small-labels, mlrc, or one that "
-            "`hsearch methods NAME` lists.",
+            show_default="follows the data",
+            help="Named training settings, which `hsearch recipes` lists, or a YAML file of your "
+            "own.",
+        ),
+        click.option(
+            "--regime",
+            type=click.Choice(["frozen", "lora", "full"]),
+            help="What of the backbone trains: nothing, adapters, or everything. Short for --set "
+            "model.regime=R; by default the recipe's.",
         ),
         click.option(
             "--set",
@@ -186,12 +192,16 @@ def cluster_options(command: _Command) -> _Command:
     return found
 
 
-def read_settings(texts: tuple[str, ...], epochs: int | None) -> "dict[str, Value]":
-    """Returns the values of all `--set` and of `--epochs` by dotted key, none of them twice."""
+def read_settings(
+    texts: tuple[str, ...], epochs: int | None, regime: str | None = None
+) -> "dict[str, Value]":
+    """Returns the values of all `--set`, `--epochs` and `--regime` by dotted key, none twice."""
     from hsearch.training.resolve import parse_setting
 
     if epochs is not None:
         texts = (*texts, f"schedule.epochs={epochs}")
+    if regime is not None:
+        texts = (*texts, f"model.regime={regime}")
     pairs = [parse_setting(text) for text in texts]
     keys = [key for key, _ in pairs]
     twice = next((key for key in keys if keys.count(key) > 1), None)

@@ -18,6 +18,7 @@ from hsearch.data.places import absolute
 from hsearch.errors import ClusterError, HsearchError
 from hsearch.results import EpochRecord, FoldTime
 from hsearch.search.watch import Watch
+from hsearch.training.pretrained import weights_place
 from hsearch.words import plural
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ def _passed_on() -> dict[str, str]:
     """Returns what workers take over from the environment of the driver; none of it is secret."""
     names = ("HSEARCH_DATA", "HSEARCH_COPIES_GB")
     found = {name: os.environ[name] for name in names if name in os.environ}
-    shared = shared_place()
-    return found if shared is None else {**found, "HSEARCH_SHARED": str(absolute(shared))}
+    places = {"HSEARCH_SHARED": shared_place(), "HSEARCH_WEIGHTS": weights_place()}
+    return found | {name: str(absolute(place)) for name, place in places.items() if place}
 
 
 def check_held(name: str, lost: threading.Event) -> None:

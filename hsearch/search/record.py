@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -23,12 +23,16 @@ class StudySpec(Spec):
         space: Every searched knob with its range, as text.
         sampler: Who proposes knobs after the published values and the start points.
         race: Whether a trial ends once it is clearly behind the best one on the same folds.
+        start_from: Name of a study whose best trials are tried right after the published values.
     """
+
+    later: ClassVar[tuple[str, ...]] = ("start_from",)
 
     job: FoldJob
     space: dict[str, str]
     sampler: Sampler = "tpe"
     race: bool = True
+    start_from: str | None = None
 
     def is_log(self, knob: str) -> bool:
         """Whether a knob with a range of numbers is drawn uniformly in its logarithm."""

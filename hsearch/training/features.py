@@ -24,6 +24,7 @@ from hsearch.methods import load_method
 from hsearch.models.embedder import Embedder
 from hsearch.seeds import seed_for
 from hsearch.spec import FoldJob, ImageSpec
+from hsearch.training.pretrained import local_weights
 
 Output = Literal["pooled", "map"]
 Progress = Callable[[int, int], None]
@@ -135,7 +136,7 @@ class _Network:
     """
 
     def __init__(self, job: FoldJob, output: Output) -> None:
-        spec = job.training.model
+        spec = local_weights(job.training.model)
         if spec.regime == "lora":  # adapters give nothing before they are trained
             spec = spec.model_copy(update={"regime": "full"})
         self.embedder = Embedder(spec, seed=seed_for(job.seed, "model", 0), features=output).eval()
@@ -154,7 +155,7 @@ _networks: OrderedDict[tuple[str, int, int, str], _Network] = OrderedDict()
 
 def _network(job: FoldJob, output: Output) -> _Network:
     """The backbone of a job; a process keeps the last ones, as a search asks for every fold."""
-    spec = job.training.model
+    spec = local_weights(job.training.model)
     fields = {"backbone", "backbone_args", "weights", "pooling", "regime"}
     seed = seed_for(job.seed, "model", 0) if spec.weights == "random" else 0
     key = spec.model_dump_json(include=fields), seed, job.training.image.crop, output
