@@ -226,6 +226,8 @@ def test_levels_are_called_by_their_names():
         entrants.append(made_entrant(method, GOOD, study=study))
     for entrant in entrants:
         for run in entrant.reproduction.runs:
+            assert run.tested is not None
+            assert run.tested.concatenated is not None
             for metrics in (*run.tested.models, run.tested.concatenated):
                 metrics["level_0/map_at_r"] = metrics["map_at_r"]
     (board,) = leaderboards(entrants)

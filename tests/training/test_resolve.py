@@ -1,5 +1,6 @@
 """From names and settings to a complete job; every fault is found before training."""
 
+import functools
 from typing import get_args
 
 import pytest
@@ -35,13 +36,13 @@ def test_splits_follow_the_data_unless_they_are_named(tmp_path, source):
     names = ("colour", "width", "kind")
     path = tmp_path / "own.arrow"
     write_store(path, "own", toy_records(), level_names=names, provenance={"source": source})
-    own = {"method": "hpl", "data": str(path), "settings": {}}
+    own = functools.partial(resolve_job, method="hpl", data=str(path), settings={})
     default = "stratified" if source == "folder" else "disjoint"
-    assert resolve_job(**own).splits == default
+    assert own().splits == default
     for splits in get_args(Splits):
-        assert resolve_job(**own, splits=splits).splits == splits
+        assert own(splits=splits).splits == splits
     with pytest.raises(ConfigError, match=r"also `level_0/` \(colour\) or `level_1/` \(width\)"):
-        resolve_job(**own, objective="level_2/ap")
+        own(objective="level_2/ap")
 
 
 def test_the_job_holds_every_value_and_survives_json(toy_store):
