@@ -121,7 +121,9 @@ def _flow(value: object) -> str:
 def _comments(page: _Page) -> list[str]:
     from hsearch.models.backbone import weight_files
 
-    lines = [f"hsearch recipes {page.recipe.name}: a copy with changes serves as --recipe FILE.yaml"]
+    lines = [
+        f"hsearch recipes {page.recipe.name}: a copy with changes serves as --recipe FILE.yaml"
+    ]
     lines += page.sources
     if page.at_hand is None:
         return [*lines, f"Backbone: {page.backbone}, from scratch; no weights are needed."]

@@ -85,7 +85,9 @@ class Recipe:
             method: Its name.
             regime: By default the recipe's own.
         """
-        own = section(self.settings, "model").get("regime", ModelSpec.model_fields["regime"].default)
+        own = section(self.settings, "model").get(
+            "regime", ModelSpec.model_fields["regime"].default
+        )
         return {**self.regimes.get(regime or str(own), {}), **self.methods.get(method, {})}
 
     def to_yaml_values(self) -> Settings:
@@ -307,7 +309,7 @@ def _needed(settings: Settings) -> Settings:
     image = section(settings, "image")
     if "crop" in image:  # the other one follows from the backbone
         image = {"resize": image["crop"], **image}
-    return {**dict.fromkeys(_SPECS, {}), **settings, "image": image}
+    return {**{name: {} for name in _SPECS}, **settings, "image": image}
 
 
 def _is_optional(keys: tuple[str, ...]) -> bool:
@@ -354,5 +356,3 @@ def _count(file: YamlFile, key: str) -> int | None:
 
 def _names(value: Value) -> tuple[str, ...]:
     return tuple(map(str, value)) if isinstance(value, list) else ()
-
-

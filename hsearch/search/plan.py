@@ -22,7 +22,6 @@ from hsearch.training.resolve import resolve
 from hsearch.words import typed
 from hsearch.yaml_file import Value
 
-
 TRIALS = 50
 SAMPLER: Sampler = "tpe"
 """What a search has where neither the command line nor the recipe says."""

@@ -1,8 +1,8 @@
 """A study's one record: an Optuna study that holds every trial with its knobs, state and folds.
 
 Study attributes   hsearch (format), spec, versions, command, driver and stop (see lease.py),
-                   start_points (of another study, see start_from.py), news (see news.py), mlflow_run and mlflow_run.N of trial N (Optuna closes a
-                   trial's own when it ends)
+                   start_points (of another study, see start_from.py), news (see news.py),
+                   mlflow_run and mlflow_run.N of trial N (Optuna closes a trial's own when it ends)
 Trial attributes   source, job, fold0.. (FoldResults); `lost` or `failed` with the reason
 Trial values       after fold k the mean of folds 0..k as intermediate value k; at last the mean
 

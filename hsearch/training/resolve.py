@@ -273,7 +273,9 @@ def _network_words(model: ModelSpec) -> str:
     }[model.regime]
 
 
-def _warnings(made: ResolvedTraining, store: Store, task: str, images: StoreSplits) -> tuple[str, ...]:
+def _warnings(
+    made: ResolvedTraining, store: Store, task: str, images: StoreSplits
+) -> tuple[str, ...]:
     """What is probably not meant: tiny networks from scratch on photos."""
     name = made.recipe.name
     if name not in SMALL.values() or made.training.model.weights != "random":

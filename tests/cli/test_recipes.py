@@ -30,7 +30,16 @@ def test_what_is_printed_serves_as_a_recipe_of_ones_own(name, tmp_path):
     path.write_text(run(name))
     mine, printed = read_recipe(str(path)), read_recipe(name)
     assert load_recipe(str(path)).model_copy(update={"recipe": name}) == load_recipe(name)
-    for part in ("about", "also_for", "splits", "trials", "sampler", "ranges", "methods", "regimes"):
+    for part in (
+        "about",
+        "also_for",
+        "splits",
+        "trials",
+        "sampler",
+        "ranges",
+        "methods",
+        "regimes",
+    ):
         assert getattr(mine, part) == getattr(printed, part), part
 
 
