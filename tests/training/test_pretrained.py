@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import save_file
 
 from hsearch.addresses import read_folder
+from hsearch.cluster.crew import _passed_on
 from hsearch.data.objects import Objects
 from hsearch.errors import ConfigError
 from hsearch.models.backbone import build_backbone
@@ -133,6 +134,16 @@ def test_a_folder_that_is_not_there_is_a_sentence(monkeypatch, tmp_path):
     with pytest.raises(ConfigError, match="HSEARCH_WEIGHTS must be a folder"):
         check_network(ModelSpec(backbone=NAME))
     check_network(ModelSpec(backbone="nothing", weights="random"))
+
+
+def test_workers_are_told_where_the_weights_lie(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HSEARCH_WEIGHTS", "weights")
+    assert _passed_on()["HSEARCH_WEIGHTS"] == str(tmp_path / "weights")
+    monkeypatch.setenv("HSEARCH_WEIGHTS", "s3://bucket/weights")
+    assert _passed_on()["HSEARCH_WEIGHTS"] == "s3://bucket/weights"
+    monkeypatch.delenv("HSEARCH_WEIGHTS")
+    assert "HSEARCH_WEIGHTS" not in _passed_on()
 
 
 def test_whether_weights_are_at_hand(folder):
