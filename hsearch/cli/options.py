@@ -17,6 +17,8 @@ _Command = TypeVar("_Command", bound=Callable[..., object])
 
 STORAGE = "sqlite:///hsearch.db"
 NO_TRACKING = "none"
+SPLITS = ("stratified", "disjoint", "mlrc")
+"""The values of `hsearch.folds.Splits`, which takes longer to import than `--help` may take."""
 
 
 def training_options(command: _Command) -> _Command:
@@ -29,9 +31,11 @@ def training_options(command: _Command) -> _Command:
         ),
         click.option(
             "--splits",
-            show_default="the recipe's, else disjoint",
-            type=click.Choice(["disjoint", "mlrc"]),
-            help="Even class-disjoint folds, or the Reality Check's own ranges.",
+            show_default="the recipe's; else stratified for own images, disjoint for others",
+            type=click.Choice(SPLITS),
+            help="How classes are split: drawn such that all folds and the test are alike, in even "
+            "ranges of their order, or in the Reality Check's own ranges. `hsearch data show` "
+            "shows what they hold.",
         ),
         click.option(
             "--recipe",

@@ -128,6 +128,7 @@ def _refuse_decided(ctx: click.Context) -> None:
 
 def _train(job: "FoldJob", trial: "TrialRecord | None", workers: int, folder: Path) -> None:
     from hsearch.cli.progress import TrainingProgress
+    from hsearch.data.library import open_data
     from hsearch.training.launch import train_locally
 
     recorded = [] if trial is None else _nearest_first(trial, job.fold)
@@ -136,7 +137,8 @@ def _train(job: "FoldJob", trial: "TrialRecord | None", workers: int, folder: Pa
             f"The trial was recorded with {plural(recorded[0].ranks, 'rank')}, so that the score "
             f"may differ by rounding with {workers}."
         )
-    with _threads_of(recorded), TrainingProgress(job, folder) as progress:
+    names = open_data(job.data).level_names
+    with _threads_of(recorded), TrainingProgress(job, folder, names) as progress:
         result = train_locally(job, progress, folder, workers)
         progress.finished(result)
     if trial is not None:

@@ -207,6 +207,7 @@ def _search(
     from hsearch.cli.searching import SearchProgress
     from hsearch.cli.study_words import stopped_words
     from hsearch.cluster.run import run_search
+    from hsearch.data.library import open_data
     from hsearch.search.lease import Lease
     from hsearch.search.news import Newsroom
     from hsearch.search.study import Study
@@ -216,6 +217,7 @@ def _search(
         try:
             with lease, _tracking(study, tracking_uri, lease, options.trials) as tracker:
                 study.set_attribute("command", command)
+                study.set_attribute("level_names", open_data(plan.spec.job.data).level_names)
                 record = study.record()
                 if record.is_over(options.trials):
                     has = plural(len(record.trials), "trial")

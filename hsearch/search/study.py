@@ -1,8 +1,9 @@
 """A study's one record: an Optuna study that holds every trial with its knobs, state and folds.
 
-Study attributes   hsearch (format), spec, versions, command, driver and stop (see lease.py),
-                   start_points (of another study, see start_from.py), news (see news.py),
-                   mlflow_run and mlflow_run.N of trial N (Optuna closes a trial's own when it ends)
+Study attributes   hsearch (format), spec, versions, command, level_names, driver and stop (see
+                   lease.py), start_points (of another study, see start_from.py), news (see
+                   news.py), mlflow_run and mlflow_run.N of trial N (Optuna closes a trial's own
+                   when it ends)
 Trial attributes   source, job, fold0.. (FoldResults); `lost` or `failed` with the reason
 Trial values       after fold k the mean of folds 0..k as intermediate value k; at last the mean
 
@@ -208,6 +209,7 @@ class Study(StoredStudy):
                 versions=attributes.get("versions", {}),
                 command=attributes.get("command"),
                 driver=str(Driver.from_dict(driver)) if searching else None,
+                level_names=tuple(attributes.get("level_names", ())),
             )
 
     def take_over(self) -> None:

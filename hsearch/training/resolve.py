@@ -9,7 +9,7 @@ from typing import Any
 
 from hsearch.addresses import is_address, read_address
 from hsearch.data.library import is_name, open_data
-from hsearch.data.splits import StoreSplits, split_store
+from hsearch.data.splits import StoreSplits, default_splits, split_store
 from hsearch.data.store import Store
 from hsearch.errors import ConfigError, did_you_mean
 from hsearch.folds import Splits
@@ -131,7 +131,7 @@ def resolve(
     _check_task(method, store)
     made, asked = named, None
     if made is None:
-        visible = split_store(store, splits or _default_splits(store)).trainval
+        visible = split_store(store, splits or default_splits(store)).trainval
         asked = default_recipe(store, kind.task, visible)
         made = resolve_training(read_recipe(asked.name), method, settings)
     splits, images = _split(store, splits, made.recipe)
@@ -239,7 +239,7 @@ def _no_use(method: str, names: list[str]) -> str:
 
 def _split(store: Store, given: Splits | None, recipe: Recipe) -> tuple[Splits, StoreSplits]:
     """The splits, which raise where there are no folds, and their images."""
-    splits = given or recipe.splits or _default_splits(store)
+    splits = given or recipe.splits or default_splits(store)
     try:
         return splits, split_store(store, splits)
     except ConfigError as error:
@@ -249,10 +249,6 @@ def _split(store: Store, given: Splits | None, recipe: Recipe) -> tuple[Splits, 
             f"The recipe {recipe.name} has `{splits}` splits, which '{store.name}' cannot have: "
             f"{str(error).rstrip('.')}. Say --splits disjoint for other folds by the same recipe."
         ) from None
-
-
-def _default_splits(store: Store) -> Splits:
-    return "disjoint"
 
 
 def _why(made: ResolvedTraining, asked: DefaultRecipe | None) -> str:
@@ -371,9 +367,8 @@ def _check_objective(objective: str, data: str, store: Store) -> None:
     hint = f"did you mean '{near[0]}'? " if near else ""
     coarser = ""
     if num_levels > 1:
-        before = " or ".join(
-            f"`{level_prefix(level, num_levels)}`" for level in range(num_levels - 1)
-        )
+        named = zip(range(num_levels - 1), store.hierarchy.level_names, strict=False)
+        before = " or ".join(f"`{level_prefix(level, num_levels)}` ({n})" for level, n in named)
         coarser = f"; before all but the h_ ones also {before} for a coarser level"
     have = "several labels each" if store.tag_names else plural(num_levels, "level")
     raise ConfigError(

@@ -84,6 +84,7 @@ def test_a_job_trains_from_the_folder_and_keeps_its_digest(folder, toy_job):
     step = job_network(job, open_job_store(job))
     torch.manual_seed(1)
     expected = timm.create_model("test_vit", num_classes=0).state_dict()["pos_embed"]
+    assert step.embedder.backbone is not None
     assert torch.equal(step.embedder.backbone.network.pos_embed.cpu(), expected)
 
 
