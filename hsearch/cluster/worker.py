@@ -1,7 +1,6 @@
 """What a worker of a group does: take a job from the board, train it, and again."""
 
 import gc
-import json
 import os
 import socket
 import tempfile
@@ -28,7 +27,7 @@ from hsearch.spec import FoldJob
 from hsearch.training.folder import RunFolder
 from hsearch.training.kept import Train, local_folds, train_kept
 from hsearch.training.loop import PausedError, Report, train_fold
-from hsearch.training.testing import floor_metrics, score_run
+from hsearch.training.testing import score_floor, score_run
 
 PATIENCE_SECONDS = 20.0
 """How long a group waits for a job before its ranks meet again, far below any rank's timeout."""
@@ -123,7 +122,8 @@ def _result(ticket: dict[str, Any], job: FoldJob, report: "_ToBoard", train: Tra
                 _draw(path / f"fold-{job.fold}", path / PICTURES, report)
         return tested.model_dump_json()
     if ticket["kind"] == "floor":
-        return json.dumps(floor_metrics(job))
+        with local_folds(place, ()) as path:
+            return score_floor(job, path).model_dump_json()
     if isinstance(place, Address):
         return train_kept(job, report, place, train).model_dump_json()
     with _claimed(job, place) as folder:
