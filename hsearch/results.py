@@ -6,6 +6,8 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
 
+from pydantic import Field
+
 from hsearch.spec import FoldJob, Spec
 from hsearch.words import metric_title
 
@@ -75,7 +77,7 @@ class EpochRecord(Spec):
     """One epoch of one job.
 
     Attributes:
-        epoch: From 1; 0 is the untrained network.
+        epoch: From 1; 0 is the network before training, with its random head.
         loss: Mean training loss of the epoch; null for epoch 0.
         seconds: Wall-clock time of the epoch's training and validation.
         images_per_second: Training throughput over all ranks; null for epoch 0.
@@ -100,12 +102,16 @@ class FoldResult(Spec):
             where there are none.
         best_epoch: The epoch whose weights are kept: the best one, or the last without validation.
         validation: All metrics of the best epoch; none without validation.
-        untrained: All metrics of the network before training; none without validation.
+        untrained: All metrics of the network before training, with its random head; none without
+            validation.
         history: Every epoch, epoch 0 first.
         stopped: Why training ended: all `epochs` done, or `patience` exhausted.
         versions: Of the packages that decide numbers.
         ranks: Processes that trained together; as `threads`, it decides how sums are rounded.
         threads: Of torch in each rank; null in records from before this was kept.
+        floor: All metrics of what needs no training, on the same images: the backbone's own
+            features without a head, or for several labels to know their frequencies. None in
+            records from before this was kept, and without validation.
     """
 
     job: FoldJob
@@ -118,6 +124,7 @@ class FoldResult(Spec):
     versions: dict[str, str]
     ranks: int = 1
     threads: int | None = None
+    floor: Metrics = Field(default_factory=dict)
 
 
 class Tested(Spec):

@@ -37,7 +37,7 @@ class FloorWords(NamedTuple):
 
 FLOORS = {
     "retrieval": FloorWords(
-        "untrained features", "frozen backbone, no training", "the untrained backbone"
+        "untrained features", "frozen backbone, no training", "the backbone's own features"
     ),
     "multilabel": FloorWords(
         "label frequencies", "label frequencies, no image seen", "label frequencies alone"

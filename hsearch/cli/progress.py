@@ -1,6 +1,8 @@
 """What a person sees of a training: a live line on a terminal, plain lines elsewhere."""
 
 import shlex
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -8,9 +10,12 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from hsearch.results import EpochRecord, FoldResult, score_of, score_title
+from hsearch.cli.counting import PlainLines
+from hsearch.methods import load_method
+from hsearch.results import EpochRecord, FoldResult, Metrics, score_of, score_title
 from hsearch.spec import FoldJob
 from hsearch.training.loop import Report
+from hsearch.words import FLOORS
 
 
 class TrainingProgress(Report):
@@ -24,7 +29,9 @@ class TrainingProgress(Report):
     def __init__(self, job: FoldJob, folder: Path) -> None:
         self.job, self.folder = job, folder
         self.console = Console(highlight=False, soft_wrap=True, markup=False)
-        self.best: float | None = None
+        self.floor_noun = FLOORS[load_method(job.method.name).task].noun
+        self.computing: float | None = None
+        self.lines = PlainLines()
         self.shown = 0
         self.bar = Progress(
             TextColumn("{task.description}"),
@@ -59,6 +66,29 @@ class TrainingProgress(Report):
                 "command again to go on."
             )
 
+    def features(self, done: int, total: int) -> None:
+        """Moves a bar, and prints a line at the beginning and at the end."""
+        if self.computing is None:
+            self.computing = time.monotonic()
+            self.console.print(
+                f"Computing what the frozen backbone makes of the images: {total:,} views, once "
+                "for all trainings."
+            )
+        self.bar.update(self.task, description="features", completed=done, total=total)
+        if done == total:
+            self.console.print(
+                f"Features are ready, after {time.monotonic() - self.computing:.0f} s."
+            )
+        elif not self.console.is_terminal:
+            self.lines("features", done, total)
+
+    def floor(self, folds: Sequence[Metrics]) -> None:
+        """Prints what the training has to beat, on its own fold."""
+        score = score_of(folds[self.job.fold], self.job.objective)
+        self.console.print(
+            f"Floor ({self.floor_noun}, no training): {score_title(self.job.objective)} {score:.4f}"
+        )
+
     def iteration(self, epoch: int, done: int, total: int) -> None:
         """Moves the bar of the running epoch."""
         name = f"epoch {epoch}/{self.job.training.schedule.epochs}"
@@ -74,18 +104,19 @@ class TrainingProgress(Report):
         self.bar.stop()
         why = "no improvement" if result.stopped == "patience" else "all epochs done"
         objective = result.job.objective
-        untrained = score_of(result.untrained, objective)
-        if warning := _warning(result, untrained):
+        before = score_of(result.untrained, objective)
+        if warning := _warning(result, before, self.floor_noun):
             self.console.print(f"Warning: {warning}")
+        floor = f"floor {score_of(result.floor, objective):.4f}, " if result.floor else ""
         self.console.print(
             f"Done ({why}): validation {score_title(objective)} {result.score:.4f} at epoch "
-            f"{result.best_epoch}, untrained {untrained:.4f}.\n"
+            f"{result.best_epoch}; {floor}before training {before:.4f}.\n"
             f"Result: {self.folder / 'result.json'}\n"
             f"Next:   hsearch evaluate {shlex.quote(str(self.folder))} --on test"
         )
 
 
-def _warning(result: FoldResult, untrained: float) -> str | None:
+def _warning(result: FoldResult, before: float, floor: str) -> str | None:
     """What has probably gone wrong, if anything."""
     idle = [record.epoch for record in result.history if record.loss == 0]
     if idle:
@@ -93,11 +124,18 @@ def _warning(result: FoldResult, untrained: float) -> str | None:
             f"the loss was 0 in every step of epoch {idle[0]}: the batches hold no positives or no "
             "negatives for this loss, or none that it still wants to move; see batch.per_class."
         )
-    if result.score is not None and result.score < untrained:
+    if result.score is not None and result.score < before:
         return (
             "training made the network worse than it began; the learning rates may be too high for "
             "these weights (--set optimizer.lr.backbone=...)."
         )
+    if result.floor and result.score is not None:
+        least = score_of(result.floor, result.job.objective)
+        if result.score < least:
+            return (
+                f"training has not helped: {floor} score {least:.4f} without any. Train longer, "
+                "with lower rates, or in another --regime."
+            )
     return None
 
 
@@ -107,7 +145,7 @@ def _line(record: EpochRecord, job: FoldJob) -> str:
     if job.training.stages:
         width = max(len(stage.name) for stage in job.stages())
         parts.append(f"{job.stage_of(max(1, record.epoch)).name:{width}}")
-    parts.append("untrained    " if record.loss is None else f"loss {record.loss:8.4f}")
+    parts.append("before       " if record.loss is None else f"loss {record.loss:8.4f}")
     if record.validation is not None:
         shown = dict.fromkeys((job.objective, "precision_at_1", "cf1"))
         found = [name for name in shown if name in record.validation]

@@ -89,6 +89,7 @@ class Crew:
         self.trouble: HsearchError | None = None
         self._events: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._tended = 0.0
+        self._floor_said = noun != "trial"  # a reproduction has the floor of the test images
         self._over = threading.Event()
 
     @property
@@ -189,13 +190,17 @@ class Crew:
         self.watch.said(f"{groups} at work, room for {self.wanted}{waiting}.")
         self.watch.groups(self.alive, self.wanted)
 
-    def _pass_on(self, event: dict[str, Any]) -> None:
+    def _pass_on(self, event: dict[str, Any]) -> None:  # noqa: C901 (a flat list of events)
         match event["event"]:
             case "epoch":
                 number, fold = event["key"]
                 record = EpochRecord.model_validate_json(event["record"])
                 self._longest_epoch = max(self._longest_epoch, record.seconds)
                 self.watch.epoch(number, fold, record)
+            case "features":
+                self.watch.features(event["done"], event["total"])
+            case "floor":
+                self._tell_floor(event["score"])
             case "group":
                 self.alive, self._leaving = event["alive"], event["leaving"]
             case "retry":
@@ -209,6 +214,12 @@ class Crew:
                 self.watch.said(event["sentence"])
             case "trouble":
                 self.trouble = ClusterError(event["sentence"])
+
+    def _tell_floor(self, score: float) -> None:
+        """Says once what the search has to beat; every group tells it of every fold."""
+        if not self._floor_said:
+            self._floor_said = True
+            self.watch.validation_floor(score)
 
     def _retry_words(self, event: dict[str, Any]) -> str:
         number, fold = event["key"]

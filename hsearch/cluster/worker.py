@@ -3,9 +3,11 @@
 import gc
 import os
 import socket
+import statistics
 import tempfile
+import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ from hsearch.cluster.board import LEAVE
 from hsearch.cluster.version import code_version
 from hsearch.errors import ConfigError, DatasetError, DivergedError, HsearchError
 from hsearch.folds import folds_of_run
-from hsearch.results import EpochRecord
+from hsearch.results import EpochRecord, Metrics, score_of
 from hsearch.search.reproduced import PICTURES
 from hsearch.spec import FoldJob
 from hsearch.training.folder import RunFolder
@@ -93,7 +95,7 @@ def _outcome(
     job = FoldJob.model_validate_json(ticket["job"])
     alone = distributed.world_size() == 1  # asked now: Ray may take a broken group down meanwhile
     try:
-        return {"result": _result(ticket, job, _ToBoard(board, group, ticket["key"]), train)}
+        return {"result": _result(ticket, job, _ToBoard(board, group, job, ticket["key"]), train)}
     except PausedError:  # as the next one, it meets every rank alike
         return {"paused": "yes"}
     except DivergedError as error:
@@ -178,12 +180,24 @@ def _not_shared(folder: str) -> str:
 class _ToBoard(Report):
     """Sends finished epochs to the board, without waiting."""
 
-    def __init__(self, board: ActorHandle, group: int, key: tuple[int, int]) -> None:
-        self.board, self.group, self.key = board, group, key
+    def __init__(self, board: ActorHandle, group: int, job: FoldJob, key: tuple[int, int]) -> None:
+        self.board, self.group, self.job, self.key = board, group, job, key
+        self._told = 0.0
 
     def warn(self, sentence: str) -> None:
         """Sends what a person should know."""
         self.board.warn.remote(sentence)
+
+    def features(self, done: int, total: int) -> None:
+        """Sends how far features are, about once a second."""
+        if distributed.rank() == 0 and (done == total or time.monotonic() > self._told + 1.0):
+            self._told = time.monotonic()
+            self.board.features.remote(done, total)
+
+    def floor(self, folds: Sequence[Metrics]) -> None:
+        """Sends the mean over the folds."""
+        scores = [score_of(metrics, self.job.objective) for metrics in folds]
+        self.board.floor.remote(statistics.fmean(scores))
 
     def epoch(self, record: EpochRecord) -> None:
         """Sends one epoch."""

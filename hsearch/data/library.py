@@ -64,10 +64,19 @@ def prepared_names() -> list[str]:
 
 def shared_data() -> Address | None:
     """Returns where machines share prepared data: the folder `data` of $HSEARCH_SHARED."""
+    return _shared("data")
+
+
+def shared_features() -> Address | None:
+    """Returns where machines share cached features: the folder `features` of $HSEARCH_SHARED."""
+    return _shared("features")
+
+
+def _shared(folder: str) -> Address | None:
     shared = shared_place()
     if isinstance(shared, Path):
         shared = read_folder(shared.absolute().as_uri())
-    return shared / "data" if shared else None
+    return shared / folder if shared else None
 
 
 def shared_names() -> list[str]:

@@ -117,6 +117,14 @@ class Newsroom(Watch):
             if self._is_running(number, fold):  # else its result came first, on another way
                 self._running[number, fold] = short
 
+    def features(self, done: int, total: int) -> None:
+        """Is for those who look on now."""
+        self._watch.features(done, total)
+
+    def validation_floor(self, score: float) -> None:
+        """Is in the results of all folds."""
+        self._watch.validation_floor(score)
+
     def groups(self, alive: int, wanted: int) -> None:
         """Keeps the numbers."""
         self._watch.groups(alive, wanted)

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from hsearch.folds import NUM_FOLDS
-from hsearch.results import FoldResult
+from hsearch.results import FoldResult, score_of
 from hsearch.spec import FoldJob, KnobValue, Spec
 
 Sampler = Literal["tpe", "gp", "random"]
@@ -114,6 +114,16 @@ class StudyRecord(Spec):
         """The complete trial with the highest mean, the earliest among equals."""
         complete = [trial for trial in self.trials if trial.state == "complete"]
         return max(complete, key=rank, default=None)
+
+    @property
+    def floor(self) -> float | None:
+        """Mean over the folds of what needs no training, by the objective; None if not recorded."""
+        known = {f: r.floor for trial in self.trials for f, r in trial.folds.items() if r.floor}
+        if len(known) < NUM_FOLDS:
+            return None
+        return statistics.fmean(
+            score_of(floor, self.spec.job.objective) for floor in known.values()
+        )
 
     def is_over(self, trials: int) -> bool:
         """Whether the study has so many trials and none of them is unfinished."""

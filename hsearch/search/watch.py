@@ -19,5 +19,11 @@ class Watch:
     def epoch(self, number: int, fold: int, record: EpochRecord) -> None:
         """Called after every epoch of a running fold of trial `number`."""
 
+    def features(self, done: int, total: int) -> None:
+        """Called while features are computed, with the views that all groups have done."""
+
+    def validation_floor(self, score: float) -> None:
+        """Called once, with the mean over the folds of what needs no training."""
+
     def groups(self, alive: int, wanted: int) -> None:
         """Called when the number of worker groups changes."""

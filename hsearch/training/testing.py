@@ -17,8 +17,9 @@ from hsearch.evaluation.query_table import (
 from hsearch.evaluation.scoring import AnyEmbedded, ScoreOptions, join, score
 from hsearch.results import FloorScore, Metrics, Tested
 from hsearch.spec import FoldJob
-from hsearch.training.score import embed_frozen, embed_runs
-from hsearch.training.setup import open_job_store, pick_device
+from hsearch.training.floor import embed_frozen
+from hsearch.training.score import embed_runs
+from hsearch.training.setup import open_job_store
 
 
 def score_run(folder: Path, folds: Sequence[int]) -> Tested:
@@ -84,7 +85,7 @@ def floor_metrics(job: FoldJob, tables: list[QueryTable] | None = None) -> Metri
 
 def _score(embedded: AnyEmbedded, tables: list[QueryTable]) -> Metrics:
     """Scores embedded images; what every query scored is added to `tables`."""
-    options = ScoreOptions(device=pick_device(), sharded=distributed.world_size() > 1)
+    options = ScoreOptions(device=distributed.pick_device(), sharded=distributed.world_size() > 1)
     return score(embedded, options, keep=tables.append)
 
 

@@ -5,9 +5,10 @@ from hsearch.evaluation.query_table import FLOOR_NAME, QUERIES, read_query_table
 from hsearch.evaluation.scoring import ScoreOptions, join, score
 from hsearch.folds import ALL_CLASSES
 from hsearch.results import FloorScore
+from hsearch.training.floor import embed_frozen
 from hsearch.training.launch import train_locally
 from hsearch.training.loop import Report
-from hsearch.training.score import embed_frozen, embed_runs
+from hsearch.training.score import embed_runs
 from hsearch.training.testing import floor_metrics, score_floor, score_run
 
 
