@@ -119,6 +119,7 @@ def _refuse_decided(ctx: click.Context) -> None:
 
 def _train(job: "FoldJob", trial: "TrialRecord | None", workers: int, folder: Path) -> None:
     from hsearch.cli.progress import TrainingProgress
+    from hsearch.training.folder import RunFolder
     from hsearch.training.launch import train_locally
 
     recorded = [] if trial is None else _nearest_first(trial, job.fold)
@@ -129,6 +130,7 @@ def _train(job: "FoldJob", trial: "TrialRecord | None", workers: int, folder: Pa
         )
     with _threads_of(recorded), TrainingProgress(job, folder) as progress:
         result = train_locally(job, progress, folder, workers)
+        RunFolder(folder).remove_state()
         progress.finished(result)
     if trial is not None:
         click.echo(_comparison(trial, result))

@@ -131,7 +131,7 @@ def _result(ticket: dict[str, Any], job: FoldJob, report: "_ToBoard", train: Tra
     with _claimed(job, place) as folder:
         result = train(job, report, folder)
         if distributed.rank() == 0:
-            folder.last.unlink(missing_ok=True)
+            folder.remove_state()
     return result.model_dump_json()
 
 

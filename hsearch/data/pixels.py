@@ -24,6 +24,7 @@ from hsearch.data.transforms import resize
 from hsearch.errors import DatasetError
 from hsearch.files import is_whole, locked, make_room, replacing
 
+SUFFIX = ".pixels"
 PIXELS_VERSION = 1
 """Of the layout and making of cached pixels; a change to either must raise it."""
 
@@ -129,6 +130,7 @@ def open_pixels(
     resize: int,
     interpolation: str = "bilinear",
     *,
+    within: NDArray[np.int64] | None = None,
     memory_share: float = MEMORY_SHARE,
     cache_folder: Path | None = None,
 ) -> Pixels:
@@ -142,23 +144,28 @@ def open_pixels(
         rows: Row numbers of the images that may be read.
         resize: Short side in pixels, at least 1; smaller images are enlarged.
         interpolation: `bilinear` or `bicubic`.
+        within: A set of rows that holds these, such as all that a study trains and validates on: if
+            it is in the cache, that is used; otherwise these are decoded at every access, because
+            a file of their own would hold the same images again.
         memory_share: Of the physical memory, 0..1; 0 never uses the cache.
-        cache_folder: By default `pixels` in the data folder.
+        cache_folder: By default `pixels_folder`.
     """
-    pixels = Pixels(store, rows, resize, interpolation)
-    folder = cache_folder or data_folder() / "pixels"
-    allowed = int(memory_share * physical_memory())
-    if not 0 < pixels.num_bytes <= allowed:
-        return pixels
+    pixels = Pixels(store, rows if within is None else within, resize, interpolation)
+    folder = cache_folder or pixels_folder()
     made = f"{PIXELS_VERSION} {decoder_name()} {store.digest} {resize} "
     if interpolation != "bilinear":
         made += f"{interpolation} "
     key = hashlib.sha256(made.encode() + pixels.rows.tobytes())
-    path = folder / f"{store.name}-{resize}-{key.hexdigest()[:16]}.pixels"
+    path = folder / f"{store.name}-{resize}-{key.hexdigest()[:16]}{SUFFIX}"
+    allowed = int(memory_share * physical_memory())
+    if within is not None and not is_whole(path, pixels.num_bytes):
+        return Pixels(store, rows, resize, interpolation)
+    if not 0 < pixels.num_bytes <= allowed:
+        return pixels
     try:
         with locked(folder / ".lock"):
             if not is_whole(path, pixels.num_bytes):
-                make_room(folder, "*.pixels", allowed - pixels.num_bytes)
+                make_room(folder, f"*{SUFFIX}", allowed - pixels.num_bytes)
                 if shutil.disk_usage(folder).free < 2 * pixels.num_bytes:
                     logger.warning("no room for the decoded cache folder=%s", folder)
                     return pixels
@@ -169,6 +176,11 @@ def open_pixels(
     except OSError as error:
         logger.warning("decoded cache not used folder=%s reason=%s", folder, error)
     return pixels
+
+
+def pixels_folder() -> Path:
+    """Returns the folder of all decoded images of this machine."""
+    return data_folder() / "pixels"
 
 
 def physical_memory() -> int:

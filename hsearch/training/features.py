@@ -88,9 +88,11 @@ def evaluation_features(
     return features if all(distributed.gather_objects(features is not None)) else None
 
 
-def open_job_pixels(store: Store, rows: IntArray, image: ImageSpec) -> Pixels:
-    """Opens images at the size that a job takes them."""
-    return open_pixels(store, rows, image.resize, image.interpolation)
+def open_job_pixels(
+    store: Store, rows: IntArray, image: ImageSpec, within: IntArray | None = None
+) -> Pixels:
+    """Opens images at the size that a job takes them; `within` as in `open_pixels`."""
+    return open_pixels(store, rows, image.resize, image.interpolation, within=within)
 
 
 def _cache(job: FoldJob, store: Store, rows: IntArray, output: Output) -> FeatureCache:
