@@ -43,8 +43,8 @@ def training_inputs(
     """Returns what a job learns from, and is validated on.
 
     In the frozen regime that is the cached output of the backbone for a few fixed views of every
-    image, or these views themselves where there is no room for a cache; on every rank the same.
-    In other regimes it is the images.
+    image, or these views themselves where there is no room for a cache. In other regimes it is the
+    images. Ranks do not wait for each other here.
 
     Args:
         job: What is trained.
@@ -58,8 +58,11 @@ def training_inputs(
     views = (EVALUATED, *range(1, image.cached_views + 1))
     output: Output = "map" if load_method(job.method.name).features == "map" else "pooled"
     features = _cache(job, store, rows, output).open(views, image.cached_views, progress)
-    if all(distributed.gather_objects(features is not None)) and features is not None:
-        return features
+    return fixed_views(store, rows, image) if features is None else features
+
+
+def fixed_views(store: Store, rows: IntArray, image: ImageSpec) -> FixedViews:
+    """Returns the views of images that a frozen backbone sees, where they are not cached."""
     return FixedViews(open_job_pixels(store, rows, image), image)
 
 

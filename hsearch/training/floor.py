@@ -45,10 +45,11 @@ def fold_floors(job: FoldJob) -> tuple[Metrics, ...]:
     image = job.training.image.model_dump_json()
     seed = job.seed if job.training.model.weights == "random" else 0
     key = repr((job.data_digest, job.splits, model, image, seed))
-    if key not in _known:
-        _known[key] = _fold_floors(job)
-        while len(_known) > _KEPT:
-            _known.popitem(last=False)
+    # Rank 0 alone decides what is known: ranks that have trained other jobs may know less.
+    known = distributed.share_object(_known.get(key))
+    _known[key] = _fold_floors(job) if known is None else known
+    while len(_known) > _KEPT:
+        _known.popitem(last=False)
     return _known[key]
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+import hsearch.distributed as distributed
 from hsearch.data.batches import Inputs, TrainingBatches
 from hsearch.data.features import Features, features_limit
 from hsearch.data.library import data_folder, open_data
@@ -20,7 +21,7 @@ from hsearch.methods import Method, Setting, check_knobs, load_method
 from hsearch.models.embedder import Embedder
 from hsearch.seeds import seed_for
 from hsearch.spec import FoldJob, ImageSpec
-from hsearch.training.features import training_inputs
+from hsearch.training.features import fixed_views, training_inputs
 from hsearch.training.step import TrainingStep
 
 IntArray = NDArray[np.int64]
@@ -78,6 +79,10 @@ def load_fold(job: FoldJob, progress: Progress | None = None) -> FoldData:
     `progress` is told how many views, of how many, are computed where features are to be cached.
     """
     store, splits, inputs = _open_shared(job, progress)
+    if job.training.model.regime == "frozen":
+        cached = distributed.gather_objects(isinstance(inputs, Features))
+        if any(cached) and not all(cached):  # another rank had no room for them
+            inputs = fixed_views(store, splits.trainval, job.training.image)
     fold = splits.fold(job.fold)
     return FoldData(
         inputs=inputs,
