@@ -28,6 +28,8 @@ SUFFIX = ".pixels"
 PIXELS_VERSION = 1
 """Of the layout and making of cached pixels; a change to either must raise it."""
 
+_LOCK = ".lock"
+
 logger = logging.getLogger(__name__)
 
 
@@ -58,6 +60,7 @@ class Pixels:
         self._places = np.full(len(store), -1)
         self._places[self.rows] = np.arange(len(self.rows))
         self._cache: torch.Tensor | None = None
+        self._file: Path | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -108,10 +111,17 @@ class Pixels:
 
     def use(self, path: Path) -> None:
         """Reads from the flat file from now on."""
+        self._file = path
         # A private mapping: pages are shared with all readers, and nobody can change the file.
         self._cache = torch.from_file(
             str(path), shared=False, size=self.num_bytes, dtype=torch.uint8
         )
+
+    def remove_cache(self) -> None:
+        """Removes the flat file; who has it open can still read it."""
+        if self._file is not None:
+            with locked(self._file.parent / _LOCK):
+                self._file.unlink(missing_ok=True)
 
     def _decoded(self, row: int, height: int, width: int) -> torch.Tensor:
         try:
@@ -163,7 +173,7 @@ def open_pixels(
     if not 0 < pixels.num_bytes <= allowed:
         return pixels
     try:
-        with locked(folder / ".lock"):
+        with locked(folder / _LOCK):
             if not is_whole(path, pixels.num_bytes):
                 make_room(folder, f"*{SUFFIX}", allowed - pixels.num_bytes)
                 if shutil.disk_usage(folder).free < 2 * pixels.num_bytes:
