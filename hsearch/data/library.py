@@ -67,6 +67,11 @@ def shared_data() -> Address | None:
     return _shared("data")
 
 
+def pixels_folder() -> Path:
+    """Returns the folder of all decoded images of this machine."""
+    return data_folder() / "pixels"
+
+
 def features_folder() -> Path:
     """Returns the folder of all cached features of this machine."""
     return data_folder() / "features"

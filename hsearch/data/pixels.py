@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hsearch.data.decoding import decode, decoder_name
 from hsearch.data.images import resized_size
-from hsearch.data.library import MEMORY_SHARE, data_folder
+from hsearch.data.library import MEMORY_SHARE, pixels_folder
 from hsearch.data.store import Store
 from hsearch.data.transforms import resize
 from hsearch.errors import DatasetError
@@ -186,11 +186,6 @@ def open_pixels(
     except OSError as error:
         logger.warning("decoded cache not used folder=%s reason=%s", folder, error)
     return pixels
-
-
-def pixels_folder() -> Path:
-    """Returns the folder of all decoded images of this machine."""
-    return data_folder() / "pixels"
 
 
 def physical_memory() -> int:
