@@ -24,10 +24,11 @@ class TrainingProgress(Report):
     Args:
         job: What is trained.
         folder: Where its files go.
+        level_names: What the levels of the data are called, coarsest first.
     """
 
-    def __init__(self, job: FoldJob, folder: Path) -> None:
-        self.job, self.folder = job, folder
+    def __init__(self, job: FoldJob, folder: Path, level_names: Sequence[str] = ()) -> None:
+        self.job, self.folder, self.level_names = job, folder, level_names
         self.console = Console(highlight=False, soft_wrap=True, markup=False)
         self.floor_noun = FLOORS[load_method(job.method.name).task].noun
         self.computing: float | None = None
@@ -48,7 +49,7 @@ class TrainingProgress(Report):
         job = self.job
         self.console.print(
             f"{job.method.name} on {job.data}, fold {job.fold}, recipe {job.training.recipe}, "
-            f"seed {job.seed} -> {self.folder}"
+            f"{job.splits} splits, seed {job.seed} -> {self.folder}"
         )
         self.bar.start()
         return self
@@ -86,7 +87,8 @@ class TrainingProgress(Report):
         """Prints what the training has to beat, on its own fold."""
         score = score_of(folds[self.job.fold], self.job.objective)
         self.console.print(
-            f"Floor ({self.floor_noun}, no training): {score_title(self.job.objective)} {score:.4f}"
+            f"Floor ({self.floor_noun}, no training): "
+            f"{score_title(self.job.objective, self.level_names)} {score:.4f}"
         )
 
     def iteration(self, epoch: int, done: int, total: int) -> None:
@@ -97,7 +99,7 @@ class TrainingProgress(Report):
     def epoch(self, record: EpochRecord) -> None:
         """Prints the line of an epoch."""
         self.shown = record.epoch
-        self.console.print(_line(record, self.job))
+        self.console.print(_line(record, self.job, self.level_names))
 
     def finished(self, result: FoldResult) -> None:
         """Prints the outcome and what to do next."""
@@ -109,8 +111,9 @@ class TrainingProgress(Report):
             self.console.print(f"Warning: {warning}")
         floor = f"floor {score_of(result.floor, objective):.4f}, " if result.floor else ""
         self.console.print(
-            f"Done ({why}): validation {score_title(objective)} {result.score:.4f} at epoch "
-            f"{result.best_epoch}; {floor}before training {before:.4f}.\n"
+            f"Done ({why}): validation {score_title(objective, self.level_names)} "
+            f"{result.score:.4f} at epoch {result.best_epoch}; {floor}before training "
+            f"{before:.4f}.\n"
             f"Result: {self.folder / 'result.json'}\n"
             f"Next:   hsearch evaluate {shlex.quote(str(self.folder))} --on test"
         )
@@ -139,7 +142,7 @@ def _warning(result: FoldResult, before: float, floor: str) -> str | None:
     return None
 
 
-def _line(record: EpochRecord, job: FoldJob) -> str:
+def _line(record: EpochRecord, job: FoldJob, level_names: Sequence[str]) -> str:
     epochs = job.training.schedule.epochs
     parts = [f"epoch {record.epoch:>{len(str(epochs))}}/{epochs}"]
     if job.training.stages:
@@ -149,7 +152,9 @@ def _line(record: EpochRecord, job: FoldJob) -> str:
     if record.validation is not None:
         shown = dict.fromkeys((job.objective, "precision_at_1", "cf1"))
         found = [name for name in shown if name in record.validation]
-        parts += [f"{score_title(m)} {score_of(record.validation, m):.4f}" for m in found]
+        parts += [
+            f"{score_title(m, level_names)} {score_of(record.validation, m):.4f}" for m in found
+        ]
     parts.append(f"{record.seconds:5.1f} s")
     if record.images_per_second is not None:
         parts.append(f"{record.images_per_second:6.0f} images/s")

@@ -23,7 +23,7 @@ from hsearch.cli.study_words import (
 )
 from hsearch.folds import NUM_FOLDS
 from hsearch.methods import load_method
-from hsearch.results import EpochRecord, score_of, score_title
+from hsearch.results import EpochRecord, FoldTime, score_of
 from hsearch.search.record import StudyRecord, TrialRecord
 from hsearch.search.watch import Watch
 from hsearch.words import FLOORS, plural
@@ -122,6 +122,23 @@ class Computing:
         return words
 
 
+def time_words(
+    fold: FoldTime, frozen: FoldTime | None, groups: int, trials: int, *, race: bool
+) -> str:
+    """Returns `About 4 min a fold here; 50 trials with the race about 2.7 h; ...`."""
+    about = "At most" if fold.may_stop_early else "About"
+    own = duration_words(fold.study_seconds(trials, groups, race=race))
+    raced = " with the race" if race else ""
+    words = (
+        f"{about} {duration_words(fold.seconds)} a fold here; {plural(trials, 'trial')}{raced} "
+        f"{about.lower()} {own}"
+    )
+    if frozen is not None:
+        other = duration_words(frozen.study_seconds(trials, groups, race=race))
+        words += f"; `--regime frozen` {about.lower()} {other}"
+    return f"{words}."
+
+
 class SearchProgress(Watch):
     """Shows a search as it goes.
 
@@ -136,7 +153,7 @@ class SearchProgress(Watch):
     ) -> None:
         self.study, self.total = record, total
         self.objective = record.spec.job.objective
-        self.title = score_title(self.objective)
+        self.title = record.score_title
         self.console = Console(highlight=False, markup=False)
         self.trials = {trial.number: trial for trial in record.trials}
         self.best = record.best
@@ -155,8 +172,8 @@ class SearchProgress(Watch):
         job = self.study.spec.job
         self.said(
             f"Study {self.study.name}: {job.method.name} on {job.data}, recipe "
-            f"{job.training.recipe}, seed {job.seed}, {plural(self.total, 'trial')} of up to "
-            f"{NUM_FOLDS} folds"
+            f"{job.training.recipe}, {job.splits} splits, seed {job.seed}, "
+            f"{plural(self.total, 'trial')} of up to {NUM_FOLDS} folds"
         )
         if self.trials:
             self.said(self._so_far())
@@ -203,6 +220,10 @@ class SearchProgress(Watch):
         elif not self.console.is_terminal and now - self.computing.said > _LINE_SECONDS:
             self.computing = replace(self.computing, said=now)
             self.said(self.computing.words())
+
+    def timed(self, fold: FoldTime, frozen: FoldTime | None, groups: int) -> None:
+        """Prints how long the search will take, and in the frozen regime."""
+        self.said(time_words(fold, frozen, groups, self.total, race=self.study.spec.race))
 
     def validation_floor(self, score: float) -> None:
         """Prints what the search has to beat."""

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 import click
 
 from hsearch.cli.output import print_table
-from hsearch.results import score_title
 from hsearch.search.record import StudyRecord, TrialRecord, TrialState
 from hsearch.spec import KnobValue
 from hsearch.words import FLOORS, plural, typed
@@ -123,7 +122,7 @@ def floor_words(record: StudyRecord) -> str | None:
     floor, best = record.floor, record.best
     if floor is None:
         return None
-    title = score_title(record.spec.job.objective)
+    title = record.score_title
     words = f"Floor ({_floor_noun(record)}, no training): {title} {floor:.4f}"
     if best is None or best.score is None or best.sem is None:
         return f"{words}."
@@ -176,7 +175,7 @@ def print_result(record: StudyRecord) -> None:
     if best is None:
         click.echo("No trial has finished all folds, so there is no best one.")
     else:
-        score = f"{score_title(record.spec.job.objective)} {score_words(best)}"
+        score = f"{record.score_title} {score_words(best)}"
         print_trial(best, f"Best: trial {best.number} ({best.source}), {score}")
     if floor := floor_words(record):
         click.echo(f"\n{floor}")

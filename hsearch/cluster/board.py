@@ -171,6 +171,10 @@ class Board:
         """Groups have computed so many views together."""
         self._tell({"event": "features", "done": done, "total": total})
 
+    async def timed(self, times: dict[str, Any]) -> None:
+        """A group knows how long its training will take."""
+        self._tell({"event": "timed", **times})
+
     async def floor(self, score: float) -> None:
         """A group knows what needs no training scores, as the mean over the folds."""
         self._tell({"event": "floor", "score": score})

@@ -30,9 +30,12 @@ from hsearch.training.folder import RunFolder
 from hsearch.training.kept import Train, local_folds, train_kept
 from hsearch.training.loop import PausedError, Report, train_fold
 from hsearch.training.testing import score_floor, score_run
+from hsearch.training.timing import fold_time, frozen_time
 
 PATIENCE_SECONDS = 20.0
 """How long a group waits for a job before its ranks meet again, far below any rank's timeout."""
+
+_TIMED_STEPS = 5
 
 CLAIM_SECONDS = 180.0
 """How long a run folder may stay locked for a worker that is gone: on NFS a cut-off machine's lock
@@ -178,11 +181,20 @@ def _not_shared(folder: str) -> str:
 
 
 class _ToBoard(Report):
-    """Sends finished epochs to the board, without waiting."""
+    """Sends finished epochs to the board, without waiting.
+
+    Class attributes:
+        timed: Whether this process has timed a training.
+    """
+
+    timed = False
 
     def __init__(self, board: ActorHandle, group: int, job: FoldJob, key: tuple[int, int]) -> None:
         self.board, self.group, self.job, self.key = board, group, job, key
         self._told = 0.0
+        self._validation = 0.0
+        self._timing: list[float] | None = None if _ToBoard.timed else []
+        _ToBoard.timed = True
 
     def warn(self, sentence: str) -> None:
         """Sends what a person should know."""
@@ -199,8 +211,23 @@ class _ToBoard(Report):
         scores = [score_of(metrics, self.job.objective) for metrics in folds]
         self.board.floor.remote(statistics.fmean(scores))
 
+    def iteration(self, epoch: int, done: int, total: int) -> None:
+        """Times the first few steps of a process, and sends what a fold takes."""
+        if self._timing is None or distributed.rank() != 0:
+            return
+        self._timing.append(time.perf_counter())
+        if len(self._timing) > _TIMED_STEPS:
+            step = (self._timing[-1] - self._timing[0]) / (len(self._timing) - 1)
+            self._timing = None
+            own = fold_time(self.job, step=step, validation=self._validation)
+            frozen = frozen_time(self.job, self._validation) if self._validation else None
+            other = frozen.to_dict() if frozen else None
+            self.board.timed.remote({"own": own.to_dict(), "frozen": other})
+
     def epoch(self, record: EpochRecord) -> None:
         """Sends one epoch."""
+        if record.epoch == 0:
+            self._validation = record.seconds
         self.board.epoch.remote(self.group, self.key, record.model_dump_json())
 
     def must_pause(self) -> bool:

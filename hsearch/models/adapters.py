@@ -19,8 +19,9 @@ def add_adapters(network: nn.Module, *, rank: int, alpha: float, seed: int) -> N
     """Gives every linear and convolution layer an adapter, in place.
 
     The output of an adapted layer is its own plus `alpha / rank` times that of the adapter, which
-    is 0 before training. Grouped convolutions, and those of timm that pad by themselves unless
-    their kernel is a single pixel, have none: an adapter could not follow them.
+    is 0 before training. Grouped convolutions have none, nor have those that are dilated or pad by
+    themselves, as some of timm do, unless their kernel is a single pixel: an adapter could not
+    follow them.
 
     Args:
         network: Of timm, or BN-Inception.
@@ -55,6 +56,6 @@ def add_adapters(network: nn.Module, *, rank: int, alpha: float, seed: int) -> N
 
 def _can_adapt(layer: nn.Module) -> bool:
     if isinstance(layer, nn.Conv2d):
-        plain = type(layer) is nn.Conv2d or layer.kernel_size == (1, 1)
-        return layer.groups == 1 and plain
+        plain = type(layer) is nn.Conv2d and layer.dilation == (1, 1)
+        return layer.groups == 1 and (plain or layer.kernel_size == (1, 1))
     return type(layer) is nn.Linear

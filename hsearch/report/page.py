@@ -92,7 +92,7 @@ def _table(board: Leaderboard, table: Table, path: str) -> str:
             html_table(heads, rows, words=(0, *range(len(heads) - 3, len(heads)))),
             f'<p class="verdict">{escape(against_words(table))}</p>',
             f"<details><summary>{FLOOR_TITLE}?</summary>{_against_floor(table, path)}</details>",
-            f"<details><summary>All metrics</summary>{_metrics(table, path)}</details>",
+            f"<details><summary>All metrics</summary>{_metrics(board, table, path)}</details>",
         ]
     )
 
@@ -154,12 +154,12 @@ def _against_floor(table: Table, path: str) -> str:
     return html_table(heads, rows, words=(0, 1, 2, 7))
 
 
-def _metrics(table: Table, path: str) -> str:
+def _metrics(board: Leaderboard, table: Table, path: str) -> str:
     """A row per metric: there are more of them than methods."""
     rows = [
         html_row(
             [
-                text_cell(metric_title(name)),
+                text_cell(metric_title(name, board.level_names)),
                 *(
                     number_cell(
                         row.metrics[name].mean,

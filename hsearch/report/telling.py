@@ -51,7 +51,7 @@ def board_title(board: Leaderboard) -> str:
 
 def columns(board: Leaderboard) -> tuple[str, ...]:
     """Returns the heads of a table of rows."""
-    score = score_title(board.metric)
+    score = score_title(board.metric, board.level_names)
     tests = ("behind", "p (runs)", "p (queries)", "group", "beats floor")
     return ("method", score, "95 % CI", "runs", *tests)
 

@@ -133,7 +133,7 @@ def study_view(record: StudyRecord, status: Status, since: int = 0) -> RunView:
         tags=cut(
             {
                 **common_tags(record, job, STUDY, record.versions),
-                NOTE: f"`{_command(record)}`",
+                NOTE: f"`{_command(record)}`{_level_words(record)}",
                 **knobs,
             },
             TAG_LENGTH,
@@ -144,6 +144,15 @@ def study_view(record: StudyRecord, status: Status, since: int = 0) -> RunView:
         started=milliseconds(record.trials[0].started),
         ended=None,
     )
+
+
+def _level_words(record: StudyRecord) -> str:
+    """What `level_0` and so on in the names of metrics stand for; nothing where that is plain."""
+    *coarser, finest = record.level_names or ("",)
+    if not coarser:
+        return ""
+    named = [f"`level_{level}/` is {name}" for level, name in enumerate(coarser)]
+    return f"\n\nMetrics by level: {', '.join(named)}; those without a level are of {finest}."
 
 
 def _command(record: StudyRecord) -> str:
@@ -165,6 +174,7 @@ def common_tags(
         "hsearch.backbone": job.training.model.backbone,
         "hsearch.recipe": job.training.recipe,
         "hsearch.splits": job.splits,
+        **({"hsearch.levels": " > ".join(record.level_names)} if record.level_names else {}),
         "hsearch.store": job.data_digest,
         **_texts(versions, "hsearch.version."),
     }

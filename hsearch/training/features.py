@@ -24,6 +24,7 @@ from hsearch.methods import load_method
 from hsearch.models.embedder import Embedder
 from hsearch.seeds import seed_for
 from hsearch.spec import FoldJob, ImageSpec
+from hsearch.training.pretrained import local_weights
 
 Output = Literal["pooled", "map"]
 Progress = Callable[[int, int], None]
@@ -91,6 +92,11 @@ def evaluation_features(
     return features if all(distributed.gather_objects(features is not None)) else None
 
 
+def backbone_shape(job: FoldJob, output: Output) -> tuple[int, ...]:
+    """Returns the shape of what the job's backbone makes of one image."""
+    return _network(job, output).shape
+
+
 def open_job_pixels(
     store: Store, rows: IntArray, image: ImageSpec, within: IntArray | None = None
 ) -> Pixels:
@@ -149,7 +155,7 @@ class _Network:
     """
 
     def __init__(self, job: FoldJob, output: Output) -> None:
-        spec = job.training.model
+        spec = local_weights(job.training.model)
         if spec.regime == "lora":  # adapters give nothing before they are trained
             spec = spec.model_copy(update={"regime": "full"})
         self.embedder = Embedder(spec, seed=seed_for(job.seed, "model", 0), features=output).eval()
@@ -168,7 +174,7 @@ _networks: OrderedDict[tuple[str, int, int, str], _Network] = OrderedDict()
 
 def _network(job: FoldJob, output: Output) -> _Network:
     """The backbone of a job; a process keeps the last ones, as a search asks for every fold."""
-    spec = job.training.model
+    spec = local_weights(job.training.model)
     fields = {"backbone", "backbone_args", "weights", "pooling", "regime"}
     seed = seed_for(job.seed, "model", 0) if spec.weights == "random" else 0
     key = spec.model_dump_json(include=fields), seed, job.training.image.crop, output

