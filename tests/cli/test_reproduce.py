@@ -134,7 +134,7 @@ class TestProgress:
         assert lines[1:5] == [f"run 0  fold {fold}  trained" for fold in range(4)]
         assert lines[5] == "run 0  tested  MAP@R 0.4950 separated, 0.6000 concatenated"
         assert lines[6] == "run 1  failed: The loss ran away."
-        assert lines[7] == "The floor is tested: the untrained backbone."
+        assert lines[7] == "The floor is tested: the backbone's own features."
         assert ended == [1, 1]
 
     def test_levels_are_called_by_their_names(self, reproduction, capsys):

@@ -113,8 +113,8 @@ def test_each_method_is_tested_against_the_floor_of_its_own_backbone():
     assert (low.better, low.floor) == ("no", f"{FLOOR} (of proxy_nca)")
     notes = [note for note in board.notes if note.startswith("No better than")]
     assert [note.split(". ")[0] for note in notes] == [
-        "No better than the untrained backbone (separated): proxy_nca",
-        "No better than the untrained backbone (concatenated): proxy_nca",
+        "No better than the backbone's own features (separated): proxy_nca",
+        "No better than the backbone's own features (concatenated): proxy_nca",
     ]
 
 
@@ -257,8 +257,8 @@ def test_queries_without_relevant_images_count_in_no_test():
 
 def test_a_method_that_is_no_better_than_no_training_is_named():
     (board,) = leaderboards([made_entrant("hpl", GOOD), made_entrant("proxy_nca", [0.15, 0.2])])
-    (note, *_) = [note for note in board.notes if "untrained backbone" in note]
-    assert note.startswith("No better than the untrained backbone (separated): proxy_nca. ")
+    (note, *_) = [note for note in board.notes if "own features" in note]
+    assert note.startswith("No better than the backbone's own features (separated): proxy_nca. ")
 
 
 def test_another_metric_than_that_of_the_search_and_other_seeds_are_noted():
