@@ -63,6 +63,8 @@ class Item:
         in_use: By whom; None if by nobody.
         is_cache: Whether it comes again by itself.
         cleanup: Removes the files, and whatever else belongs to the item.
+        check: Raises a ConfigError if the item must not be removed; slow, so only what is named is
+            asked.
     """
 
     name: str
@@ -74,6 +76,7 @@ class Item:
     is_cache: bool
     cleanup: Callable[[], None] = field(compare=False, repr=False)
     stays: tuple[FileSize, ...] = ()
+    check: Callable[[], None] = field(default=lambda: None, compare=False, repr=False)
 
     @property
     def num_bytes(self) -> int:
@@ -136,8 +139,13 @@ def usage(where: Where) -> Usage:
         for kind in kinds
         for item in sorted(kind, key=lambda each: (-each.num_bytes, each.name))
     ]
-    record = file_sizes(database) if database is not None and has_records else []
-    return Usage(tuple(items), states, tuple(record))
+    return Usage(tuple(items), states, tuple(_record_files(database)))
+
+
+def _record_files(database: Path | None) -> Iterator[FileSize]:
+    if database is not None:
+        for ending in ("", "-wal", "-shm"):
+            yield from file_sizes(database.with_name(f"{database.name}{ending}"))
 
 
 def chosen(found: Usage, names: Sequence[str], where: Where) -> tuple[list[Item], list[Item]]:
@@ -149,7 +157,7 @@ def chosen(found: Usage, names: Sequence[str], where: Where) -> tuple[list[Item]
         where: Where it was found.
 
     Raises:
-        ConfigError: A name is not known, or what it names is in use.
+        ConfigError: A name is not known, or what it names is in use or of others.
     """
     items = {item.name: item for item in found.items}
     wanted: dict[str, Item] = {}
@@ -166,11 +174,14 @@ def chosen(found: Usage, names: Sequence[str], where: Where) -> tuple[list[Item]
             raise ConfigError(_unknown(name, found))
         if named.in_use:
             raise _in_use(name, named.in_use)
+        named.check()
         wanted[name] = named
+    for name in [each for each in wanted if each.startswith("record:")]:
+        wanted.pop(f"study:{name.removeprefix('record:')}", None)  # goes with the record
     return list(wanted.values()), list(left.values())
 
 
-def clean(items: Iterable[Item]) -> int:
+def clean(items: Sequence[Item]) -> int:
     """Removes items, and returns how many bytes that has freed."""
     files = [file for item in items for file in item.files]
     for item in items:
@@ -423,13 +434,12 @@ def _mlflow_items(
         return
     driver = next((state.drivers[0] for state in states.values() if state.drivers), None)
 
-    def cleanup() -> None:
+    def check() -> None:
         if others := other_experiments(uri):
             raise ConfigError(
                 f"Only what hsearch has written is removed, but {paths[0]} has runs of others "
                 f"({', '.join(others)}); delete runs in its UI, and then run `mlflow gc`."
             )
-        _remover(paths)()
 
     yield Item(
         name="mlflow",
@@ -439,7 +449,8 @@ def _mlflow_items(
         place=paths[0].parent,
         in_use=str(driver) if driver else _used_by(opened, *paths),
         is_cache=False,
-        cleanup=cleanup,
+        cleanup=_remover(paths),
+        check=check,
     )
 
 

@@ -132,7 +132,7 @@ def test_everything_is_told_with_its_size_use_and_loss(home, study):
         "run:toy-hpl-fold0": 90,
     }, "what is not of hsearch is not counted"
     told = json.loads(done("--json"))
-    record = (home / "hsearch.db").stat().st_size
+    record = sum(path.stat().st_size for path in home.glob("hsearch.db*"))
     assert told["records"] == {"bytes": record, "studies": ["s"]}
     assert told["bytes"] == sum(sizes.values()) + record
     shown = done()
@@ -224,8 +224,8 @@ def test_a_record_goes_only_by_its_name_and_with_all_files(study, home, toy_stor
     put_study(home / "studies" / "t", "4567", 0)
     done("studies", "--yes")
     assert study_names("hsearch.db") == ["s", "t"]
-    told = json.loads(done("record:s", "--yes", "--json"))
-    assert told["removed"] == ["record:s"]
+    told = json.loads(done("record:s", "study:s", "--yes", "--json"))
+    assert told["removed"] == ["record:s"], "which has the files as well"
     assert study_names("hsearch.db") == ["t"]
     assert load_reproduction("s", "cross-validated", "hsearch.db") is None
     assert sorted(path.name for path in (home / "studies").iterdir()) == []
@@ -316,8 +316,11 @@ def test_a_network_with_two_names_is_counted_once_and_freed_with_the_last(study,
     assert sizes["mlflow"]["frees_bytes"] == 0
     assert sizes["study:s"]["frees_bytes"] == NETWORK, "that of the best trial"
     assert told["bytes"] == sizes["study:s"]["bytes"] + told["records"]["bytes"]
-    told = json.loads(done("study:s", "mlflow", "--dry-run", "--json"))
-    assert told["would_free_bytes"] == 2 * NETWORK
+    told = json.loads(done("study:s", "--yes", "--json"))
+    assert told["freed_bytes"] == NETWORK
+    assert not network.exists()
+    (row,) = [item for item in json.loads(done("--json"))["items"] if item["name"] == "mlflow"]
+    assert row["frees_bytes"] == NETWORK, "the last name of the file"
 
 
 def test_runs_are_named_one_by_one_or_together(home):
@@ -361,10 +364,13 @@ def test_mlflows_files_go_unless_somebody_else_has_runs_there(home):
     client.log_text(made.info.run_id, "x" * 400, "a.txt")
     own = client.create_experiment("my own", (home / "mlruns" / "own").as_uri())
     assert found() == {"mlflow": (home / "mlflow.db").stat().st_size + 400}
-    result = run("mlflow", "--yes")
+    put_caches(home)
+    result = run("caches", "mlflow", "--yes")
     assert result.exit_code == 2
     assert "mlflow.db has runs of others (my own)" in result.stderr
     assert (home / "mlflow.db").exists()
+    assert "pixels" in found(), "all or nothing"
+    shutil.rmtree(home / "data")
     client.delete_experiment(own)
     kept = write(home / "mlruns" / "0" / "meta.yaml", 50)
     done("mlflow", "--yes")
