@@ -8,6 +8,7 @@ of a study, unless it is named as such.
 import shlex
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -118,6 +119,12 @@ class Usage:
         """What all of it takes; what is in two items at once counts once."""
         files = [file for item in self.items for file in (*item.files, *item.stays)]
         return total_bytes([*self.record_files, *files])
+
+    @property
+    def shared_bytes(self) -> int:
+        """What is in two items at once, and freed only with both: networks that MLflow has too."""
+        files = [file for item in self.items for file in item.files]
+        return freed_bytes(files) - sum(freed_bytes(item.files) for item in self.items)
 
 
 def usage(where: Where) -> Usage:
@@ -441,6 +448,11 @@ def _mlflow_items(
                 f"({', '.join(others)}); delete runs in its UI, and then run `mlflow gc`."
             )
 
+    def cleanup() -> None:
+        _remover(paths)()
+        with suppress(OSError):  # the folder has something of others, or is not there
+            (paths[0].parent / "mlruns").rmdir()
+
     yield Item(
         name="mlflow",
         about=f"what MLflow shows: {paths[0].name} and its artifacts",
@@ -449,7 +461,7 @@ def _mlflow_items(
         place=paths[0].parent,
         in_use=str(driver) if driver else _used_by(opened, *paths),
         is_cache=False,
-        cleanup=_remover(paths),
+        cleanup=cleanup,
         check=check,
     )
 

@@ -84,6 +84,9 @@ def _show(found: "Usage") -> None:
     print_table(_COLUMNS, rows)
     caches = [item for item in found.items if item.is_cache]
     click.echo(f"\n{size_words(found.num_bytes)} in all.")
+    if found.shared_bytes:
+        shared = size_words(found.shared_bytes)
+        click.echo(f"{shared} are networks of studies that MLflow has too, freed when both go.")
     if caches:
         free = size_words(_would_free(caches))
         click.echo(f"`hsearch clean caches` would free {free}, all of which comes again by itself.")
@@ -147,6 +150,7 @@ def _found_json(found: "Usage") -> dict[str, object]:
 
     return {
         "bytes": found.num_bytes,
+        "shared_bytes": found.shared_bytes,
         "items": [
             {
                 "name": item.name,

@@ -316,6 +316,8 @@ def test_a_network_with_two_names_is_counted_once_and_freed_with_the_last(study,
     assert sizes["mlflow"]["frees_bytes"] == 0
     assert sizes["study:s"]["frees_bytes"] == NETWORK, "that of the best trial"
     assert told["bytes"] == sizes["study:s"]["bytes"] + told["records"]["bytes"]
+    assert told["shared_bytes"] == NETWORK
+    assert "0.0 MB are networks of studies that MLflow has too, freed when both go." in done()
     told = json.loads(done("study:s", "--yes", "--json"))
     assert told["freed_bytes"] == NETWORK
     assert not network.exists()
@@ -375,3 +377,7 @@ def test_mlflows_files_go_unless_somebody_else_has_runs_there(home):
     kept = write(home / "mlruns" / "0" / "meta.yaml", 50)
     done("mlflow", "--yes")
     assert [path for path in home.rglob("*") if path.is_file()] == [kept], "not of hsearch"
+    shutil.rmtree(kept.parent)
+    write(home / "mlflow.db", 0)
+    done("mlflow", "--yes")
+    assert not list(home.iterdir())
