@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from hsearch.tracking.address import artifact_location
+from hsearch.tracking.address import artifact_location, database_file, local_artifacts
 from hsearch.tracking.points import legal_key
 from hsearch.tracking.projection import BEST, ID_TAG, KEY_TAG, STUDY, RunView, Status
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 METRICS_PER_BATCH = 1000
 TEXTS_PER_BATCH = 100
 ARTIFACT_TAG = "hsearch.artifact"
+NETWORK_SUFFIX = ".safetensors"
 
 _QUIET = {
     "MLFLOW_CONFIGURE_LOGGING": "false",
@@ -76,6 +77,7 @@ class Writer:
         self, client: "MlflowClient", uri: str, experiment: str, study: str, noted: set[str]
     ) -> None:
         self._client = client
+        self._is_local = database_file(uri) is not None
         self._experiment = _experiment_id(client, uri, experiment)
         self._known: dict[str, _Known] = {}
         runs = list(_runs_of(client, self._experiment, study))
@@ -137,9 +139,31 @@ class Writer:
         tag = f"{ARTIFACT_TAG}.{folder}"
         if known.tags.get(tag) != digest:
             for file in files:
-                self._client.log_artifact(known.run_id, str(file), folder)
+                if not self._is_linked(known.run_id, file, folder):
+                    self._client.log_artifact(known.run_id, str(file), folder)
             self._client.set_tag(known.run_id, tag, digest)
             known.tags[tag] = digest
+
+    def _is_linked(self, run_id: str, file: Path, folder: str) -> bool:
+        """Puts a network into a run's artifacts without copying it; false where that cannot be.
+
+        Networks are most of what a reproduction leaves, and are replaced but never changed, so that
+        a second name of the same file serves as well as a copy. The artifacts of a server, or on
+        another disk, are copies.
+        """
+        if not self._is_local or file.suffix != NETWORK_SUFFIX:
+            return False
+        place = local_artifacts(str(self._client.get_run(run_id).info.artifact_uri))
+        if place is None:
+            return False
+        target = place / folder / file.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.unlink(missing_ok=True)  # MLflow would write a copy into the file of the other name
+        try:
+            os.link(file, target)
+        except OSError:
+            return False
+        return True
 
     def _create(self, view: RunView) -> _Known:
         parent = {} if view.key == STUDY else {"mlflow.parentRunId": self._known[STUDY].run_id}
