@@ -1,6 +1,8 @@
 """The only place that speaks to MLflow: makes its runs equal to views, writing what is missing."""
 
+import hashlib
 import itertools
+import json
 import logging
 import os
 import warnings
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 METRICS_PER_BATCH = 1000
 TEXTS_PER_BATCH = 100
 ARTIFACT_TAG = "hsearch.artifact"
+TABLES_TAG = "mlflow.loggedArtifacts"
 
 _QUIET = {
     "MLFLOW_CONFIGURE_LOGGING": "false",
@@ -123,11 +126,26 @@ class Writer:
 
     def write_artifact(self, file: str, text: str, digest: str) -> None:
         """Puts a text file into the study's run, unless that content is there already."""
+        self._write_text(file, text, ARTIFACT_TAG, digest)
+
+    def write_table(self, file: str, text: str) -> None:
+        """Puts a table into the study's run, unless that content is there already.
+
+        MLflow shows a file as a table, and several runs' tables side by side, if a tag says so.
+        """
         known = self._known[STUDY]
-        if known.tags.get(ARTIFACT_TAG) != digest:
+        tables: list[dict[str, str]] = json.loads(known.tags.get(TABLES_TAG, "[]"))
+        entry = {"path": file, "type": "table"}
+        if entry not in tables:
+            self._set_tag(known, TABLES_TAG, json.dumps([*tables, entry]))
+        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+        self._write_text(file, text, f"{ARTIFACT_TAG}.{file}", digest)
+
+    def _write_text(self, file: str, text: str, tag: str, digest: str) -> None:
+        known = self._known[STUDY]
+        if known.tags.get(tag) != digest:
             self._client.log_text(known.run_id, text, file)
-            self._client.set_tag(known.run_id, ARTIFACT_TAG, digest)
-            known.tags[ARTIFACT_TAG] = digest
+            self._set_tag(known, tag, digest)
 
     def write_files(
         self, key: str, folder: str, files: Iterable[Path], digest: str = "logged"
@@ -138,8 +156,11 @@ class Writer:
         if known.tags.get(tag) != digest:
             for file in files:
                 self._client.log_artifact(known.run_id, str(file), folder)
-            self._client.set_tag(known.run_id, tag, digest)
-            known.tags[tag] = digest
+            self._set_tag(known, tag, digest)
+
+    def _set_tag(self, known: _Known, tag: str, value: str) -> None:
+        self._client.set_tag(known.run_id, tag, value)
+        known.tags[tag] = value
 
     def _create(self, view: RunView) -> _Known:
         parent = {} if view.key == STUDY else {"mlflow.parentRunId": self._known[STUDY].run_id}
