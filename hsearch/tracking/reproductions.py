@@ -111,6 +111,8 @@ class ReproductionTracker:
         experiment = experiment_name(study.spec.job)
         writer = Writer(open_client(uri), uri, experiment, study_id(study), noted)
         writer.write(_summary_view(study, record, writer))
+        if record.complete:
+            writer.offer_studies(tested=True)
         if record.complete or record.floor:
             writer.write_table(tested_file(record), tested_table(record))
         views = [run_view(study, record, run) for run in record.runs if run.state != "running"]

@@ -186,6 +186,7 @@ class Tracker:
         self._written = {n: done for n, done in self._written.items() if str(n) in writer}
         if STUDY not in writer:
             self._study_written = None
+        writer.offer_studies(tested=False)
         return writer
 
     def _note(self, run_id: str, noted: str | None, number: int | None = None) -> None:

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from hsearch.tracking.address import artifact_location
 from hsearch.tracking.points import legal_key
 from hsearch.tracking.projection import BEST, ID_TAG, KEY_TAG, STUDY, RunView, Status
+from hsearch.tracking.views import View, studies_view
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Run
+    from mlflow.entities import Experiment, Run
 
 METRICS_PER_BATCH = 1000
 TEXTS_PER_BATCH = 100
@@ -79,7 +80,8 @@ class Writer:
         self, client: "MlflowClient", uri: str, experiment: str, study: str, noted: set[str]
     ) -> None:
         self._client = client
-        self._experiment = _experiment_id(client, uri, experiment)
+        self._experiment_entity = _experiment(client, uri, experiment)
+        self._experiment = str(self._experiment_entity.experiment_id)
         self._known: dict[str, _Known] = {}
         runs = list(_runs_of(client, self._experiment, study))
         for run in sorted(runs, key=lambda run: run.info.run_id not in noted):
@@ -147,6 +149,16 @@ class Writer:
             self._client.log_text(known.run_id, text, file)
             self._set_tag(known, tag, digest)
 
+    def offer_studies(self, *, tested: bool) -> None:
+        """Puts the view of all studies into the experiment.
+
+        Args:
+            tested: Whether one of them was reproduced; otherwise a view that is there stays.
+        """
+        view = studies_view(tested=tested)
+        if tested or view.tag()[0] not in self._experiment_entity.tags:
+            offer_view(self._client, self._experiment_entity, view)
+
     def write_files(
         self, key: str, folder: str, files: Iterable[Path], digest: str = "logged"
     ) -> None:
@@ -201,13 +213,21 @@ class Writer:
         known.status = view.status
 
 
-def _experiment_id(client: "MlflowClient", uri: str, name: str) -> str:
+def offer_view(client: "MlflowClient", experiment: "Experiment", view: View) -> None:
+    """Puts a view into an experiment, unless it is there already."""
+    key, value = view.tag()
+    if experiment.tags.get(key) != value:
+        client.set_experiment_tag(experiment.experiment_id, key, value)
+
+
+def _experiment(client: "MlflowClient", uri: str, name: str) -> "Experiment":
     experiment = client.get_experiment_by_name(name)
     if experiment is None:
-        return str(client.create_experiment(name, artifact_location(uri, name)))
+        made = client.create_experiment(name, artifact_location(uri, name))
+        return client.get_experiment(made)
     if experiment.lifecycle_stage == "deleted":  # its name cannot be used for another
         client.restore_experiment(experiment.experiment_id)
-    return str(experiment.experiment_id)
+    return experiment
 
 
 def _runs_of(client: "MlflowClient", experiment: str, study: str) -> Iterator["Run"]:
