@@ -97,7 +97,7 @@ def test_all_metrics_of_the_best_trial_are_a_table_that_mlflow_reads(uri):
     table = table.set_index("metric")
     assert len(run.data.metrics) < 13
     assert set(table.index) == set(study.now.trials[0].folds[0].validation)
-    assert list(table.loc["map_at_r"]["fold 0":"fold 3"]) == list(SCORES)
+    assert list(table.loc["map_at_r"]["fold 0":"fold 3"]) == pytest.approx(list(SCORES))
     assert table.loc["map_at_r", "mean"] == pytest.approx(sum(SCORES) / 4)
     better = made_trial(1, "complete", tuple(score + 0.1 for score in SCORES))
     study.now = made_study(*study.now.trials, better)
