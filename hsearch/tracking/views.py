@@ -141,8 +141,8 @@ def _state(which: str, order: str, columns: Sequence[tuple[str, str]]) -> dict[s
 
 
 def _width(name: str) -> int:
-    """Returns how many pixels a column needs for its name and a number."""
-    return max(86, 7 * len(name) + 16)
+    """Returns how many pixels a column needs for its name and for a number of six digits."""
+    return max(98, 7 * len(name) + 16)
 
 
 def _section(title: str) -> dict[str, object]:

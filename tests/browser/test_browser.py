@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 from selenium.webdriver.common.by import By
 
+from hsearch.tracking.pages import where_to_look
 from tests.browser.chromium import keep_picture, press, requested, see, wait_for
 from tests.browser.made_folder import EXPERIMENT, NUM_TRIALS, PROTOCOL, run_of
 from tests.browser.reading import (
@@ -181,6 +182,18 @@ def test_the_gallery_is_seen_in_a_run_that_stands_below_its_study(made, links, p
     assert image.size["width"] > 300
     keep_picture(page, "mlflow-gallery")
     assert {url.partition("/#")[0][:17] for url in requested(page)} == {"http://127.0.0.1:"}
+
+
+def test_a_server_that_runs_already_is_linked_to_by_ui_tune_and_reproduce(made, links):
+    study = made.studies[1]
+    address = links[STUDIES].partition("/#")[0]
+    printed = Command(made.path, "ui", study, "--tracking-uri", address).run()
+    assert printed.splitlines()[0] == f"MLflow is served already: {address}"
+    found = dict(re.findall(r"^  (.+): (http\S+)$", printed, re.MULTILINE))
+    trials = f"{study}, its trials"
+    assert found == {title: links[title] for title in (STUDIES, trials)}
+    shown = where_to_look(address, study)
+    assert shown == {"MLflow": links[STUDIES], "MLflow, trials": links[trials]}
 
 
 def test_an_unknown_study_ends_it_before_anything_is_served(made):
