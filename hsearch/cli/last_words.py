@@ -33,9 +33,9 @@ def final_words(record: "StudyRecord", storage: str, tracking_uri: str) -> None:
         lines.insert(0, ("Train it again", f"hsearch train --like {name}/best{where}"))
         lines.insert(0, ("Test it", f"hsearch reproduce {name}{where}"))
     if tracking_uri != NO_TRACKING:
-        from hsearch.tracking.address import ui_command
+        from hsearch.tracking.pages import where_to_look
 
-        lines.append(("MLflow", ui_command(tracking_uri)))
+        lines += where_to_look(tracking_uri, record.name).items()
     click.echo()
     for what, command in lines:
         click.echo(f"{what + ':':<16}{command}")

@@ -151,7 +151,7 @@ def reproduce(
     if as_json:
         click.echo(json.dumps(found.to_dict(), indent=2))
     else:
-        _final_words(found, storage)
+        _final_words(found, storage, tracking_uri)
     if not found.complete:
         raise click.exceptions.Exit(1)
 
@@ -210,7 +210,7 @@ def _reproduce(
         return record
 
 
-def _final_words(record: "ReproductionRecord", storage: str) -> None:
+def _final_words(record: "ReproductionRecord", storage: str, tracking_uri: str) -> None:
     """Prints the result and what can be done with it, in commands that can be pasted."""
     from hsearch.cli.last_words import storage_words
     from hsearch.cli.reproducing import below_floor, floor_words, result_rows
@@ -231,3 +231,8 @@ def _final_words(record: "ReproductionRecord", storage: str) -> None:
     click.echo(
         f"\nCompare with other methods: hsearch compare {shlex.quote(spec.study)}{where} ..."
     )
+    if tracking_uri != NO_TRACKING:
+        from hsearch.tracking.pages import where_to_look
+
+        for what, where in where_to_look(tracking_uri, spec.study).items():
+            click.echo(f"{what}: {where}")

@@ -86,13 +86,24 @@ def without_credentials(text: str) -> str:
     return _CREDENTIALS.sub("", text)
 
 
-def ui_command(uri: str) -> str:
-    """Returns what a user types to see the runs: a command, or a server's address."""
+def is_server(uri: str) -> bool:
+    """Returns whether an address is that of a server, which has a UI of its own."""
+    return uri.startswith(tuple(f"{scheme}://" for scheme in _SERVERS))
+
+
+def ui_command(uri: str, *studies: str) -> str:
+    """Returns what a user types to see studies: a command, or a server's address.
+
+    Args:
+        uri: MLflow's address as given.
+        studies: Names of the studies.
+    """
+    command = shlex.join(["hsearch", "ui", *studies])
     if uri == DEFAULT_URI:
-        return "hsearch ui"
+        return command
     uri = checked_uri(uri)
     shown = without_credentials(uri)
-    if shown.startswith(_SERVERS):
+    if is_server(uri):
         return shown
     store = shlex.quote(uri) if shown == uri else '"$MLFLOW_TRACKING_URI"'
-    return f"hsearch ui --tracking-uri {store}"
+    return f"{command} --tracking-uri {store}"

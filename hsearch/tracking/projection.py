@@ -5,13 +5,16 @@ nothing twice.
 """
 
 import hashlib
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from hsearch.results import score_title
 from hsearch.search.record import StudyRecord, TrialRecord
 from hsearch.spec import FoldJob
 from hsearch.tracking.points import Point, legal_key, milliseconds, study_points, trial_points
+from hsearch.words import plural
 
 Status = Literal["RUNNING", "FINISHED", "KILLED", "FAILED"]
 
@@ -88,8 +91,8 @@ def trial_view(record: StudyRecord, trial: TrialRecord, *, interrupted: bool = F
         "hsearch.trial": str(trial.number),
         "hsearch.state": _STATES.get(state, state),
         "hsearch.source": trial.source,
-        NOTE: f"Trial {trial.number} of `{_command(record)}`; `hsearch train --like "
-        f"{record.name}/{trial.number}` trains it again.",
+        NOTE: f"Trial {trial.number} of {record.name}; train it again with "
+        f"`hsearch train --like {record.name}/{trial.number}`.",
         **({"hsearch.reason": trial.reason} if trial.reason else {}),
     }
     return RunView(
@@ -119,12 +122,13 @@ def study_view(record: StudyRecord, status: Status, since: int = 0) -> RunView:
         "data": job.data,
         "data_digest": job.data_digest,
         "recipe": job.training.recipe,
+        "regime": regime_of(job),
+        "backbone": job.training.model.backbone,
         "splits": job.splits,
         "seed": str(job.seed),
         "objective": job.objective,
         "sampler": record.spec.sampler,
         "race": str(record.spec.race),
-        "digest": record.spec.digest(),
         **_texts(record.spec.space, "space."),
     }
     return RunView(
@@ -133,7 +137,9 @@ def study_view(record: StudyRecord, status: Status, since: int = 0) -> RunView:
         tags=cut(
             {
                 **common_tags(record, job, STUDY, record.versions),
-                NOTE: f"`{_command(record)}`{_level_words(record)}",
+                "hsearch.digest": record.spec.digest(),
+                NOTE: f"{_study_note(record)}{_level_words(record)}",
+                **({"hsearch.command": record.command} if record.command else {}),
                 **knobs,
             },
             TAG_LENGTH,
@@ -155,8 +161,32 @@ def _level_words(record: StudyRecord) -> str:
     return f"\n\nMetrics by level: {', '.join(named)}; those without a level are of {finest}."
 
 
-def _command(record: StudyRecord) -> str:
-    return record.command or f"hsearch tune --method {record.spec.job.method.name} ..."
+def _study_note(record: StudyRecord) -> str:
+    job = record.spec.job
+    what = f"Search of {job.method.name} on {job.data_name} by {score_title(job.objective)}"
+    made = f", made with {short_command(record.command)}" if record.command else ""
+    return f"{what}{made}."
+
+
+def short_command(command: str) -> str:
+    """Returns a command for a description: its settings are counted, not listed.
+
+    The tag `hsearch.command` has all of them.
+    """
+    words, short, settings = iter(shlex.split(command)), list[str](), 0
+    for word in words:
+        if word == "--set":
+            next(words, None)
+            settings += 1
+        else:
+            short.append(word)
+    more = f" and {plural(settings, 'setting')}" if settings else ""
+    return f"`{shlex.join(short)}`{more}"
+
+
+def regime_of(job: FoldJob) -> str:
+    """Returns what of the backbone is trained: `frozen`, `lora` or `full`."""
+    return job.training.model.regime
 
 
 def common_tags(
@@ -173,6 +203,7 @@ def common_tags(
         "hsearch.protocol": "cross-validated",
         "hsearch.backbone": job.training.model.backbone,
         "hsearch.recipe": job.training.recipe,
+        "hsearch.regime": regime_of(job),
         "hsearch.splits": job.splits,
         **({"hsearch.levels": " > ".join(record.level_names)} if record.level_names else {}),
         "hsearch.store": job.data_digest,

@@ -8,12 +8,20 @@ from typing import Protocol
 from hsearch.addresses import Place
 from hsearch.data.places import children, local_copy
 from hsearch.errors import HsearchError
-from hsearch.results import TestedKind
+from hsearch.intervals import mean_of
+from hsearch.results import Metrics, TestedKind, score_of
 from hsearch.search.record import StudyRecord
 from hsearch.search.reproduced import PICTURES, ReproductionRecord, RunRecord, run_name
 from hsearch.tracking.address import without_credentials
 from hsearch.tracking.failure import reason_of
-from hsearch.tracking.points import Point, fold_points, milliseconds, points_of
+from hsearch.tracking.points import (
+    TEST,
+    TEST_CLASSIC,
+    Point,
+    fold_points,
+    milliseconds,
+    points_of,
+)
 from hsearch.tracking.projection import (
     NOTE,
     PARAM_LENGTH,
@@ -24,9 +32,11 @@ from hsearch.tracking.projection import (
     cut,
     experiment_name,
     job_params,
+    short_command,
     study_id,
     study_view,
 )
+from hsearch.tracking.tables import tested_file, tested_table
 from hsearch.tracking.writer import Writer, open_client
 from hsearch.training.folder import RunFolder
 from hsearch.training.kept import local_runs
@@ -101,6 +111,10 @@ class ReproductionTracker:
         experiment = experiment_name(study.spec.job)
         writer = Writer(open_client(uri), uri, experiment, study_id(study), noted)
         writer.write(_summary_view(study, record, writer))
+        if record.complete:
+            writer.offer_studies(tested=True)
+        if record.complete or record.floor:
+            writer.write_table(tested_file(record), tested_table(record))
         views = [run_view(study, record, run) for run in record.runs if run.state != "running"]
         _remove_others(writer, record)
         for run, view in zip((r for r in record.runs if r.state != "running"), views, strict=True):
@@ -154,8 +168,8 @@ def _remove_others(writer: Writer, record: ReproductionRecord) -> None:
 
 def run_view(study: StudyRecord, record: ReproductionRecord, run: RunRecord) -> RunView:
     """Returns the MLflow run of one run of a reproduction."""
-    spec = record.spec
-    key = run_key(record, run.number)
+    spec, key = record.spec, run_key(record, run.number)
+    command = record.command or f"hsearch reproduce {spec.study}"
     tags = {
         **common_tags(study, spec.job_of(run.number, spec.folds[0]), key, record.versions),
         "hsearch.protocol": spec.protocol,
@@ -163,8 +177,9 @@ def run_view(study: StudyRecord, record: ReproductionRecord, run: RunRecord) -> 
         "hsearch.trial": str(spec.trial),
         "hsearch.run": str(run.number),
         "hsearch.state": run.state,
-        NOTE: f"Run {run.number} of `{record.command or f'hsearch reproduce {spec.study}'}`: trial "
-        f"{spec.trial} with seed {run.seed}, {spec.protocol}, on the test images.",
+        "hsearch.command": command,
+        NOTE: f"Trial {spec.trial} of {spec.study} with seed {run.seed}, {spec.protocol}, on the "
+        f"test images, made with {short_command(command)}.",
         **({"hsearch.reason": run.reason} if run.reason else {}),
     }
     return RunView(
@@ -184,52 +199,61 @@ def _run_points(record: ReproductionRecord, run: RunRecord) -> Iterator[Point]:
         yield from fold_points(run.started, fold, result)
     if run.tested is not None:
         time = milliseconds(run.ended or run.started)
-        for kind in _KINDS:
-            metrics = run.tested.metrics(kind) or {}
+        found = {kind: m for kind in _KINDS if (m := run.tested.metrics(kind)) is not None}
+        scores = {_score_name(record, kind): _score(record, m) for kind, m in found.items()}
+        yield from points_of(scores, step=0, time=time)
+        for kind, metrics in found.items():
             yield from points_of(_named(record, kind, metrics), step=0, time=time)
 
 
 def _summary_view(study: StudyRecord, record: ReproductionRecord, writer: Writer) -> RunView:
-    """The study's run with the means over all complete runs, which grow in steps of runs.
+    """The study's run with the score over all complete runs, which grows in steps of runs.
 
     Steps of a reproduction that was begun anew follow those of the one before, whose numbers MLflow
     would show otherwise.
     """
     view = study_view(study, writer.status(STUDY))
     complete = record.complete
-    values: dict[str, float | None] = {}
-    for kind in _KINDS:
-        means = record.means(kind)
-        for statistic in ("mean", "std", "low", "high"):
-            found = {name: getattr(mean, statistic) for name, mean in means.items()}
-            values |= _named(record, kind, found, _PREFIXES[statistic])
-    floor = _floor(record)
+    values = _summary(record)
     tag = f"hsearch.reproduction.{record.spec.protocol}"
     token, _, first = (writer.tags(STUDY).get(tag) or " 0").partition(" ")
     if token != record.token:
-        first = str(
-            1 + max((writer.last_step(STUDY, name) for name in (*values, *floor)), default=-1)
-        )
+        first = str(1 + max((writer.last_step(STUDY, name) for name in values), default=-1))
     ended = max((run.ended or run.started for run in complete), default=study.trials[0].started)
-    points = [
-        *view.points,
-        *points_of(floor, step=int(first), time=milliseconds(ended)),
-        *points_of(values, step=int(first) + len(complete), time=milliseconds(ended)),
-    ]
+    step = int(first) + len(complete)
+    points = [*view.points, *points_of(values, step=step, time=milliseconds(ended))]
     return replace(view, points=points, tags={**view.tags, tag: f"{record.token} {first}"})
 
 
-_PREFIXES = {"mean": "mean/", "std": "std/", "low": "ci95_low/", "high": "ci95_high/"}
+def _summary(record: ReproductionRecord) -> dict[str, float | None]:
+    """What decides: mean and interval over the runs of the objective, and the floor."""
+    found: dict[str, float | None] = {}
+    for kind in _KINDS:
+        tests = [run.tested.metrics(kind) for run in record.complete if run.tested]
+        scores = [_score(record, metrics) for metrics in tests if metrics is not None]
+        if scores:
+            mean, name = mean_of(scores), _score_name(record, kind)
+            found[name] = mean.mean
+            if kind == "separated":
+                found |= {f"{name}_low": mean.low, f"{name}_high": mean.high}
+    if record.floor:
+        found[f"{_score_name(record, 'separated')}_floor"] = _score(record, record.floor)
+    return found
 
 
-def _floor(record: ReproductionRecord) -> dict[str, float | None]:
-    place = "classic/" if record.spec.protocol == "classic" else ""
-    return {f"floor/test/{place}{name}": value for name, value in (record.floor or {}).items()}
+def _score(record: ReproductionRecord, metrics: Metrics) -> float:
+    return score_of(metrics, record.spec.objective(metrics))
+
+
+def _score_name(record: ReproductionRecord, kind: TestedKind) -> str:
+    """Returns `score/test`, or `score/test_classic`; a classic reproduction has one network."""
+    name = TEST_CLASSIC if record.spec.protocol == "classic" else TEST
+    return name if kind == "separated" else f"{name}_concatenated"
 
 
 def _named(
-    record: ReproductionRecord, kind: str, values: Mapping[str, float | None], prefix: str = ""
-) -> dict[str, float | None]:
-    """Names such as `mean/test/separated/map_at_r`; the classic protocol has one network."""
+    record: ReproductionRecord, kind: TestedKind, values: Mapping[str, float]
+) -> dict[str, float]:
+    """Names such as `test/separated/map_at_r`; the classic protocol has one network."""
     place = "classic" if record.spec.protocol == "classic" else kind
-    return {f"{prefix}test/{place}/{name}": value for name, value in values.items()}
+    return {f"test/{place}/{name}": value for name, value in values.items()}

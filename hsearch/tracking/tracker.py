@@ -9,6 +9,7 @@ from hsearch.errors import HsearchError
 from hsearch.search.record import StudyRecord, TrialRecord
 from hsearch.tracking.address import checked_uri, without_credentials
 from hsearch.tracking.failure import reason_of
+from hsearch.tracking.points import TRIALS, validation_floor
 from hsearch.tracking.projection import (
     STUDY,
     RunView,
@@ -18,6 +19,7 @@ from hsearch.tracking.projection import (
     study_view,
     trial_view,
 )
+from hsearch.tracking.tables import VALIDATION, validation_table
 from hsearch.tracking.writer import Writer, open_client
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 30.0
 
 Signature = tuple[str, int, str | None]
+StudySignature = tuple[Status, int, float | None]
 
 
 class NoteRun(Protocol):
@@ -62,7 +65,7 @@ class Tracker:
         self._client: MlflowClient | None = None
         self._writer: Writer | None = None
         self._written: dict[int, Signature] = {}
-        self._study_written: tuple[Status, int] | None = None
+        self._study_written: StudySignature | None = None
         self._status: Status = "RUNNING"
         self._reason: str | None = None
         self._awake = threading.Event()
@@ -154,11 +157,13 @@ class Tracker:
         signature = self._study_signature(record)
         if self._study_written != signature:
             # Of the last step that was written a part may be missing; before it, nothing is.
-            since = self._writer.last_step(STUDY, "trials/complete")
+            since = self._writer.last_step(STUDY, TRIALS)
             self._write(study_view(record, signature[0], since))
             self._writer.write_artifact(
                 "study.json", record.spec.model_dump_json(indent=2), record.spec.digest()
             )
+            if record.best is not None:
+                self._writer.write_table(VALIDATION, validation_table(record.best))
             self._study_written = signature
 
     def _write(self, view: RunView) -> str:
@@ -181,14 +186,16 @@ class Tracker:
         self._written = {n: done for n, done in self._written.items() if str(n) in writer}
         if STUDY not in writer:
             self._study_written = None
+        writer.offer_studies(tested=False)
         return writer
 
     def _note(self, run_id: str, noted: str | None, number: int | None = None) -> None:
         if run_id != noted:
             self._note_run(run_id, number)
 
-    def _study_signature(self, record: StudyRecord) -> tuple[Status, int]:
-        return self._status, sum(trial.ended is not None for trial in record.trials)
+    def _study_signature(self, record: StudyRecord) -> StudySignature:
+        finished = sum(trial.ended is not None for trial in record.trials)
+        return self._status, finished, validation_floor(record)
 
     def _signature(self, trial: TrialRecord) -> Signature:
         interrupted = trial.state == "running" and self._status == "KILLED"

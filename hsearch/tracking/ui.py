@@ -1,21 +1,30 @@
 """MLflow's own UI on a store, as a child process on loopback."""
 
-import json
 import socket
 import subprocess
 import tempfile
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import IO
 
 from hsearch.errors import ConfigError, HsearchError
 from hsearch.tracking.address import checked_uri, database_file
-from hsearch.tracking.projection import EXPERIMENTS
 from hsearch.tracking.server import HOST, PORT, end_server, server_answers, start_server
 
 START_SECONDS = 120.0
+
+
+def existing_store(uri: str) -> str:
+    """Returns the address of a store as `checked_uri` does, or raises if its file is missing."""
+    uri = checked_uri(uri)
+    file = database_file(uri)
+    if file is not None and not file.exists():
+        raise ConfigError(
+            f"There is no MLflow store {file} yet; `hsearch tune` makes one, or name another with "
+            "`--tracking-uri`."
+        )
+    return uri
 
 
 @contextmanager
@@ -26,13 +35,7 @@ def served_ui(uri: str, port: int | None = None) -> Iterator[tuple[str, subproce
         uri: Of a store that exists, not of a server.
         port: To listen on; None takes 5000 or, if that is taken, any free one.
     """
-    uri = checked_uri(uri)
-    file = database_file(uri)
-    if file is not None and not file.exists():
-        raise ConfigError(
-            f"There is no MLflow store {file} yet; `hsearch tune` makes one, or name another with "
-            "`--tracking-uri`."
-        )
+    uri = existing_store(uri)
     port = _port(port)
     with tempfile.TemporaryFile() as log:
         process = start_server(uri, port, log)
@@ -41,25 +44,6 @@ def served_ui(uri: str, port: int | None = None) -> Iterator[tuple[str, subproce
             yield f"http://{HOST}:{port}", process
         finally:
             end_server(process)
-
-
-def runs_pages(address: str) -> dict[str, str]:
-    """Returns where the runs of every experiment of hsearch are seen, by the experiment's name.
-
-    MLflow opens an experiment in its GenAI mode, whose first page shows no run.
-    """
-    asked = {"filter": f"name LIKE '{EXPERIMENTS}%'", "max_results": 1000}
-    request = urllib.request.Request(
-        f"{address}/api/2.0/mlflow/experiments/search",
-        json.dumps(asked).encode(),
-        {"Content-Type": "application/json"},
-    )
-    with suppress(OSError), urllib.request.urlopen(request, timeout=30) as answer:
-        found = json.load(answer).get("experiments", [])
-        names = {each["name"]: each["experiment_id"] for each in found}
-        page = "/#/experiments/{}/runs?workflowType=machine_learning"
-        return {name: address + page.format(names[name]) for name in sorted(names)}
-    return {}  # the UI itself tells more about that
 
 
 def _port(wanted: int | None) -> int:

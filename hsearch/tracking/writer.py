@@ -1,6 +1,8 @@
 """The only place that speaks to MLflow: makes its runs equal to views, writing what is missing."""
 
+import hashlib
 import itertools
+import json
 import logging
 import os
 import warnings
@@ -12,15 +14,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from hsearch.tracking.address import artifact_location, database_file, local_artifacts
 from hsearch.tracking.points import legal_key
 from hsearch.tracking.projection import BEST, ID_TAG, KEY_TAG, STUDY, RunView, Status
+from hsearch.tracking.views import View, studies_view
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Run
+    from mlflow.entities import Experiment, Run
 
 METRICS_PER_BATCH = 1000
 TEXTS_PER_BATCH = 100
 ARTIFACT_TAG = "hsearch.artifact"
 NETWORK_SUFFIX = ".safetensors"
+TABLES_TAG = "mlflow.loggedArtifacts"
 
 _QUIET = {
     "MLFLOW_CONFIGURE_LOGGING": "false",
@@ -78,7 +82,8 @@ class Writer:
     ) -> None:
         self._client = client
         self._is_local = database_file(uri) is not None
-        self._experiment = _experiment_id(client, uri, experiment)
+        self._experiment_entity = _experiment(client, uri, experiment)
+        self._experiment = str(self._experiment_entity.experiment_id)
         self._known: dict[str, _Known] = {}
         runs = list(_runs_of(client, self._experiment, study))
         for run in sorted(runs, key=lambda run: run.info.run_id not in noted):
@@ -125,11 +130,36 @@ class Writer:
 
     def write_artifact(self, file: str, text: str, digest: str) -> None:
         """Puts a text file into the study's run, unless that content is there already."""
+        self._write_text(file, text, ARTIFACT_TAG, digest)
+
+    def write_table(self, file: str, text: str) -> None:
+        """Puts a table into the study's run, unless that content is there already.
+
+        MLflow shows a file as a table, and several runs' tables side by side, if a tag says so.
+        """
         known = self._known[STUDY]
-        if known.tags.get(ARTIFACT_TAG) != digest:
+        tables: list[dict[str, str]] = json.loads(known.tags.get(TABLES_TAG, "[]"))
+        entry = {"path": file, "type": "table"}
+        if entry not in tables:
+            self._set_tag(known, TABLES_TAG, json.dumps([*tables, entry]))
+        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+        self._write_text(file, text, f"{ARTIFACT_TAG}.{file}", digest)
+
+    def _write_text(self, file: str, text: str, tag: str, digest: str) -> None:
+        known = self._known[STUDY]
+        if known.tags.get(tag) != digest:
             self._client.log_text(known.run_id, text, file)
-            self._client.set_tag(known.run_id, ARTIFACT_TAG, digest)
-            known.tags[ARTIFACT_TAG] = digest
+            self._set_tag(known, tag, digest)
+
+    def offer_studies(self, *, tested: bool) -> None:
+        """Puts the view of all studies into the experiment.
+
+        Args:
+            tested: Whether one of them was reproduced; otherwise a view that is there stays.
+        """
+        view = studies_view(tested=tested)
+        if tested or view.tag()[0] not in self._experiment_entity.tags:
+            offer_view(self._client, self._experiment_entity, view)
 
     def write_files(
         self, key: str, folder: str, files: Iterable[Path], digest: str = "logged"
@@ -141,8 +171,11 @@ class Writer:
             for file in files:
                 if not self._is_linked(known.run_id, file, folder):
                     self._client.log_artifact(known.run_id, str(file), folder)
-            self._client.set_tag(known.run_id, tag, digest)
-            known.tags[tag] = digest
+            self._set_tag(known, tag, digest)
+
+    def _set_tag(self, known: _Known, tag: str, value: str) -> None:
+        self._client.set_tag(known.run_id, tag, value)
+        known.tags[tag] = value
 
     def _is_linked(self, run_id: str, file: Path, folder: str) -> bool:
         """Puts a network into a run's artifacts without copying it; false where that cannot be.
@@ -204,13 +237,21 @@ class Writer:
         known.status = view.status
 
 
-def _experiment_id(client: "MlflowClient", uri: str, name: str) -> str:
+def offer_view(client: "MlflowClient", experiment: "Experiment", view: View) -> None:
+    """Puts a view into an experiment, unless it is there already."""
+    key, value = view.tag()
+    if experiment.tags.get(key) != value:
+        client.set_experiment_tag(experiment.experiment_id, key, value)
+
+
+def _experiment(client: "MlflowClient", uri: str, name: str) -> "Experiment":
     experiment = client.get_experiment_by_name(name)
     if experiment is None:
-        return str(client.create_experiment(name, artifact_location(uri, name)))
+        made = client.create_experiment(name, artifact_location(uri, name))
+        return client.get_experiment(made)
     if experiment.lifecycle_stage == "deleted":  # its name cannot be used for another
         client.restore_experiment(experiment.experiment_id)
-    return str(experiment.experiment_id)
+    return experiment
 
 
 def _runs_of(client: "MlflowClient", experiment: str, study: str) -> Iterator["Run"]:

@@ -9,7 +9,7 @@ from selenium.webdriver import Chrome
 
 from hsearch.data.store import Store
 from tests.browser.chromium import chromium
-from tests.browser.made_folder import EXPERIMENT, MadeFolder, make_folder
+from tests.browser.made_folder import MadeFolder, make_folder
 from tests.cluster.searches import Command
 
 
@@ -25,13 +25,22 @@ def page() -> Iterator[Chrome]:
 
 
 @pytest.fixture(scope="module")
-def runs_page(made: MadeFolder) -> Iterator[str]:
-    """The address that `hsearch ui` prints for the data of both studies."""
-    command = Command(made.path, "ui")
+def links(made: MadeFolder) -> Iterator[dict[str, str]]:
+    """The links that `hsearch ui` prints for both studies, by what they show."""
+    command = Command(made.path, "ui", *made.studies)
     with command.started() as process:
         try:
-            command.wait_for(f"{EXPERIMENT}: ", process)
-            yield re.findall(rf"{EXPERIMENT}: (http\S+)", command.printed())[0]
+            command.wait_for(f"{made.studies[-1]}, its trials: ", process)
+            yield dict(re.findall(r"^  (.+): (http\S+)$", command.printed(), re.MULTILINE))
         finally:
             process.send_signal(signal.SIGINT)
             process.wait(60)
+
+
+@pytest.fixture
+def laptop(page: Chrome) -> Iterator[Chrome]:
+    """The browser with a page of 1400 x 900."""
+    size = {"width": 1400, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    yield page
+    page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

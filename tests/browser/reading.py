@@ -2,7 +2,7 @@
 
 from selenium.webdriver.common.by import By
 
-from tests.browser.chromium import see, wait_for
+from tests.browser.chromium import press, see, wait_for
 
 # The table of metrics is two grids side by side that draw only what is in sight. This scrolls to a
 # share of the height, where the name must stand, and returns what is seen beside it at the same
@@ -30,6 +30,40 @@ return [...values.querySelectorAll('span')]
     .sort((one, other) => one.getBoundingClientRect().left - other.getBoundingClientRect().left)
     .map(cell => cell.textContent.trim());
 """
+
+# MLflow's list draws names and numbers in two grids with the same numbers of rows. This returns the
+# text of a cell if all of it, and the beginning of the row's name, are in sight and not covered.
+SEEN_CELL = """
+const [run, column] = arguments;
+const seen = (element, ends) => {
+    const range = document.createRange();
+    range.selectNodeContents(element);
+    const text = range.getBoundingClientRect();
+    const middle = (text.top + text.bottom) / 2;
+    return ends.map(end => document.elementFromPoint(text[end[0]] + end[1], middle)).every(
+        found => found && (element.contains(found) || found.contains(element)));
+};
+const name = [...document.querySelectorAll('.ag-row a')].find(link => link.textContent === run);
+if (!name || !seen(name, [['left', 1]])) return null;
+const row = name.closest('.ag-row').getAttribute('row-index');
+const cell = [...document.querySelectorAll(`.ag-row[row-index="${row}"] .ag-cell`)].find(
+    cell => cell.getAttribute('col-id') === column);
+return cell && seen(cell, [['left', 1], ['right', -1]]) ? cell.innerText.trim() : null;
+"""
+
+
+def close_assistant(page):
+    """Closes what MLflow opens at the side of the first page that a browser sees."""
+    close = "//*[@data-assistant-ui]//button[contains(@aria-label, 'lose')]"
+    if page.find_elements(By.XPATH, close):
+        press(page, close)
+
+
+def seen_score(page, run, metric):
+    """The number of a run in MLflow's list, which must be in sight without scrolling."""
+    arguments = (run, f"metrics.`{metric}`")
+    what = f"{metric} of {run} in sight"
+    return float(wait_for(page, lambda page: page.execute_script(SEEN_CELL, *arguments), what))
 
 
 def row_of(study):

@@ -14,12 +14,15 @@ import pytest
 from PIL import Image
 from selenium.webdriver.common.by import By
 
+from hsearch.tracking.pages import where_to_look
 from tests.browser.chromium import keep_picture, press, requested, see, wait_for
-from tests.browser.made_folder import PROTOCOL, run_of
+from tests.browser.made_folder import EXPERIMENT, NUM_TRIALS, PROTOCOL, run_of
 from tests.browser.reading import (
+    close_assistant,
     interval_shown,
     p_shown,
     row_of,
+    seen_score,
     shown_metric,
     shown_number,
     shown_row,
@@ -30,7 +33,8 @@ from tests.browser.sockets import LOOPBACK, listening
 from tests.cluster.searches import Command, is_alive, processes_of
 from tests.report.test_page import looked_up
 
-METRICS = ("mean/val/map_at_r", "mean/test/separated/map_at_r", "mean/test/concatenated/map_at_r")
+STUDIES = f"{EXPERIMENT}, studies by score"
+METRICS = ("score/val", "score/test", "score/test_concatenated")
 
 
 def test_it_serves_on_loopback_alone_until_ctrl_c_and_nothing_remains(made):
@@ -58,21 +62,88 @@ def test_it_serves_on_loopback_alone_until_ctrl_c_and_nothing_remains(made):
 
 def test_without_a_store_it_says_so_in_a_sentence(tmp_path):
     printed = Command(tmp_path, "ui").run(exit_code=2)
-    _, error = printed.splitlines()
-    assert error.startswith(f"hsearch: error: There is no MLflow store {tmp_path}/mlflow.db yet; ")
+    assert printed.startswith(
+        f"hsearch: error: There is no MLflow store {tmp_path}/mlflow.db yet; "
+    )
     assert not (tmp_path / "mlflow.db").exists()
 
 
-def test_two_studies_are_selected_and_compared_with_the_numbers_of_the_store(made, runs_page, page):
-    page.get(runs_page)
+@pytest.mark.parametrize(
+    ("title", "picture"),
+    [
+        (f"{EXPERIMENT}, studies by score", "mlflow-studies"),
+        ("side by side", "mlflow-side-by-side"),
+    ],
+)
+def test_scores_of_two_studies_are_in_sight_at_once(made, links, laptop, title, picture):
+    laptop.get(links[title])
+    stored = {study: run_of(made, study).data.metrics for study in made.studies}
+    for study in made.studies:
+        for metric in ("score/test", "score/val", "score/test_low"):
+            assert seen_score(laptop, study, metric) == stored[study][metric]
+    keep_picture(laptop, picture)
+    best = max(made.studies, key=lambda study: stored[study]["score/test"])
+    rows = laptop.find_elements(By.XPATH, "//*[@role='row']//a[starts-with(., 'toy-')]")
+    assert rows[0].text == best
+
+
+def test_charts_of_the_named_studies_begin_with_the_scores(made, links, laptop):
+    laptop.get(links["side by side as charts"])
+    for metric in ("score/test", "score/val"):
+        title = see(laptop, f"//*[.='{metric}'][not(*)]")
+        assert title.rect["y"] < 900 - 200, "its bars are below"
+    for study in made.studies:
+        assert see(laptop, f"//*[.='{study}'][not(*)]").rect["y"] < 900
+    keep_picture(laptop, "mlflow-charts")
+
+
+def test_trials_of_a_study_are_listed_by_score_with_their_knobs(made, links, laptop):
+    study = made.studies[1]
+    laptop.get(links[f"{study}, its trials"])
+    for child in made.children(study)[:NUM_TRIALS]:
+        assert (
+            seen_score(laptop, child, "score/val") == run_of(made, child).data.metrics["score/val"]
+        )
+    keep_picture(laptop, "mlflow-trials")
+    see(laptop, "//*[@role='columnheader'][contains(., 'method.base')]")
+    for child in made.children(made.studies[0]):
+        assert not laptop.find_elements(By.XPATH, f"//a[.='{child}']")
+
+
+def test_a_study_s_run_shows_few_metrics_and_a_short_description(made, links, laptop):
+    study = made.studies[1]
+    laptop.get(links[STUDIES])
+    press(laptop, f"//a[.='{study}']")
+    see(laptop, "//*[contains(., 'Search of hpl on toy by MAP@R, made with')]")
+    metrics = run_of(made, study).data.metrics
+    assert len(metrics) <= 12
+    see(laptop, f"//*[normalize-space(.)='Metrics ({len(metrics)})']")
+    close_assistant(laptop)  # beside it the page is too narrow for more than one column
+    for name, value in metrics.items():
+        row = see(laptop, f"//*[@role='row'][.//a[.='{name}']]")
+        assert float(row.text.split()[-1]) == value
+        assert len(row.text.split()[-1]) <= 11, "digits that nobody reads"
+        assert row.rect["y"] < 900
+    keep_picture(laptop, "mlflow-study")
+    press(laptop, "//*[@role='tab'][normalize-space(.)='Artifacts']")
+    press(laptop, "//*[self::li or self::div or self::span][normalize-space(.)='metrics']")
+    press(laptop, "//*[self::li or self::div or self::span][normalize-space(.)='test.json']")
+    see(laptop, "//*[.='concatenated mean']")
+    see(laptop, "//*[.='recall_at_4']")
+    keep_picture(laptop, "mlflow-table")
+
+
+def test_two_studies_are_selected_and_compared_with_the_numbers_of_the_store(made, links, page):
+    page.get(links[STUDIES])
     for study in made.studies:
         see(page, f"//a[.='{study}']")
-    keep_picture(page, "mlflow-runs")
     for study in made.studies:
         press(page, f"{row_of(study)}//input[contains(@aria-label, 'toggle row selection')]/..")
     keep_picture(page, "mlflow-selected")
     press(page, "//button[normalize-space(.)='Compare']")
     see(page, "//*[normalize-space(.)='Comparing 2 Runs from 1 Experiment']")
+    # What is plotted at first: the score, not a counter.
+    see(page, "//*[local-name()='text'][contains(., 'score/val')]")
 
     names = shown_row(page, "Run Name:")
     assert sorted(names) == sorted(made.studies)
@@ -90,24 +161,15 @@ def test_two_studies_are_selected_and_compared_with_the_numbers_of_the_store(mad
         keep_picture(page, f"mlflow-compare-{name.replace('/', '-')}")
 
 
-def test_the_gallery_is_seen_in_a_run_that_stands_below_its_study(made, runs_page, page):
+def test_the_gallery_is_seen_in_a_run_that_stands_below_its_study(made, links, page):
     requested(page)
-    study, other = made.studies
-    page.get(runs_page)
-    see(page, f"//a[.='{other}']")
-    press(page, f"{row_of(study)}//button")
-    for child in made.children(study):
-        see(page, f"//a[.='{child}']")
-        assert not page.find_elements(By.XPATH, f"{row_of(child)}//button"), "nothing is below it"
-    for child in made.children(other):
-        assert not page.find_elements(By.XPATH, f"//a[.='{child}']")
-    keep_picture(page, "mlflow-nested")
-
+    study = made.studies[0]
     run = f"run-000 of {study} ({PROTOCOL})"
+    page.get(links[f"{study}, its trials"])
     press(page, f"//a[.='{run}']")
     see(page, f"//h1[contains(., '{run}')] | //h2[contains(., '{run}')]")
     see(page, f"//a[.='{study}']")  # its parent
-    see(page, "//*[contains(., 'trial 2 with seed 1000, cross-validated, on the test images.')]")
+    see(page, "//*[contains(., 'with seed 1000, cross-validated, on the test images')]")
     keep_picture(page, "mlflow-run")
     press(page, "//*[@role='tab'][normalize-space(.)='Artifacts']")
     press(page, "//*[self::li or self::div or self::span][normalize-space(.)='pictures']")
@@ -120,6 +182,24 @@ def test_the_gallery_is_seen_in_a_run_that_stands_below_its_study(made, runs_pag
     assert image.size["width"] > 300
     keep_picture(page, "mlflow-gallery")
     assert {url.partition("/#")[0][:17] for url in requested(page)} == {"http://127.0.0.1:"}
+
+
+def test_a_server_that_runs_already_is_linked_to_by_ui_tune_and_reproduce(made, links):
+    study = made.studies[1]
+    address = links[STUDIES].partition("/#")[0]
+    printed = Command(made.path, "ui", study, "--tracking-uri", address).run()
+    assert printed.splitlines()[0] == f"MLflow is served already: {address}"
+    found = dict(re.findall(r"^  (.+): (http\S+)$", printed, re.MULTILINE))
+    trials = f"{study}, its trials"
+    assert found == {title: links[title] for title in (STUDIES, trials)}
+    shown = where_to_look(address, study)
+    assert shown == {"MLflow": links[STUDIES], "MLflow, trials": links[trials]}
+
+
+def test_an_unknown_study_ends_it_before_anything_is_served(made):
+    printed = Command(made.path, "ui", made.studies[0], "nobody").run(exit_code=2)
+    assert "has no study 'nobody'; valid names: " in printed
+    assert "MLflow's UI: " not in printed
 
 
 @pytest.fixture(scope="module")

@@ -132,9 +132,13 @@ def test_a_fold_that_loses_a_rank_is_trained_as_one_process_trains_it(searched, 
 
 
 def test_mlflow_has_the_metrics_and_the_pictures_of_the_study(searched):
-    found = latest(searched.folder, "toy")
+    best = max(searched.record()["trials"], key=lambda trial: sum(scores(trial)))
+    found = latest(searched.folder, f"trial-{best['number']:03d} of toy")
     assert {"mean/val/map", "mean/val/cf1", "mean/val/of1_top_3"} <= found.keys()
     assert not any("map_at_r" in name for name in found)
+    assert latest(searched.folder, "toy")["score/val"] == found["score/val"]
+    tables = artifacts(searched.folder, "toy") / "metrics"
+    assert "of1_top_3" in (tables / "validation.json").read_text()
     pictures = {path.name for path in (artifacts(searched.folder, "toy") / "pictures").iterdir()}
     assert pictures >= {"history.png", "race.png", "parallel.png", "slices.png"}
 
@@ -155,7 +159,8 @@ def test_runs_are_tested_and_told_beside_the_frequencies_of_labels(searched, rep
     line = next(line for line in printed.splitlines() if line.startswith("mAP "))
     assert line.split()[-1] == f"{record.floor['map']:.4f}"
     assert "is not drawn" not in printed
-    assert latest(folder, "toy")["floor/test/map"] == pytest.approx(record.floor["map"])
+    shown = latest(folder, "toy")["score/test_floor"]
+    assert shown == pytest.approx(record.floor["map"], rel=1e-5)
 
 
 @pytest.mark.usefixtures("reproduced")

@@ -37,7 +37,8 @@ def query(database: Path) -> Callable[[str], Rows]:
     def run(sql: str) -> Rows:
         connection = sqlite3.connect(database)
         try:
-            return connection.execute(sql).fetchall()
+            with connection:  # which commits
+                return connection.execute(sql).fetchall()
         finally:
             connection.close()
 

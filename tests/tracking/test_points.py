@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from mlflow.utils.validation import _validate_metric, _validate_param, _validate_tag
 from scipy import stats
 
-from hsearch.tracking.points import Point, legal_key, study_points, trial_points
+from hsearch.search.record import StudyRecord
+from hsearch.tracking.points import Point, legal_key, points_of, study_points, trial_points
 from tests.tracking.made_records import START, growing, made_study, made_trial
 
 SCORES = (0.5, 0.6, 0.55, 0.62)
@@ -35,11 +36,11 @@ def test_a_complete_trial_has_mean_error_and_interval_of_every_metric():
     found = by_key(trial_points(made_trial(0, "complete", SCORES)))
     mean, sem = sum(SCORES) / 4, stats.sem(SCORES)
     low, high = stats.t.interval(0.95, 3, mean, sem)
+    expected = {"mean": mean, "sem": sem, "ci95_low": low, "ci95_high": high}
     for name in ("map_at_r", "r_precision"):
-        assert found[f"mean/val/{name}"][0].value == pytest.approx(mean)
-        assert found[f"sem/val/{name}"][0].value == pytest.approx(sem)
-        assert found[f"ci95_low/val/{name}"][0].value == pytest.approx(low)
-        assert found[f"ci95_high/val/{name}"][0].value == pytest.approx(high)
+        for prefix, value in expected.items():
+            shown = found[f"{prefix}/val/{name}"][0].value
+            assert shown == pytest.approx(value, rel=1e-5)
 
 
 @pytest.mark.parametrize("state", ["running", "lost", "failed"])
@@ -64,20 +65,55 @@ def test_the_study_shows_the_best_trial_so_far_and_what_was_spent():
     assert (best := record.best)
     found = by_key(study_points(record))
     last = {key: points[max(points)] for key, points in found.items()}
-    assert last["best/trial"].value == best.number
-    assert last["mean/val/map_at_r"].value == pytest.approx(best.score)
-    assert last["sem/val/map_at_r"].value == pytest.approx(best.sem)
-    assert last["folds/trained"].value == record.folds_trained == 12
-    assert last["folds/saved"].value == record.folds_saved == 6
-    counts = [found[f"trials/{state}"][4].value for state in ("complete", "lost", "failed")]
-    assert counts == [2, 1, 1]
-    assert set(found["trials/lost"]) == {1, 2, 3, 4, 5}
+    assert last["search/best_trial"].value == best.number
+    assert last["score/val"].value == pytest.approx(best.score, rel=1e-5)
+    assert last["score/val_sem"].value == pytest.approx(best.sem, rel=1e-5)
+    assert last["search/folds_trained"].value == record.folds_trained == 12
+    assert last["search/folds_saved"].value == record.folds_saved == 6
+    assert [found["search/trials"][step].value for step in (1, 2, 3, 4, 5)] == [1, 2, 3, 4, 5]
+    assert len(found) <= 12, "a run with hundreds of metrics shows none"
+
+
+def test_what_decides_comes_first_in_the_alphabet_and_in_the_order_of_writing():
+    keys = list(by_key(study_points(growing(3)[-1])))
+    assert keys[0] == sorted(keys)[0] == "score/val"
+    scores = [key.startswith("score/") for key in sorted(keys)]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_the_floor_stands_beside_the_score_once_it_is_recorded():
+    record = growing(3)[-1]
+    assert "score/val_floor" not in by_key(study_points(record))
+
+    class WithFloor(StudyRecord):
+        floor: float | None = 0.2378
+
+    record = WithFloor.from_dict(record.to_dict())
+    points = list(study_points(record))
+    assert by_key(points)["score/val_floor"][0].value == 0.2378
+    assert points[0].key == "score/val", "MLflow's comparison plots what was written first"
+
+
+def test_a_trial_has_its_score_under_the_name_of_the_study_s():
+    trial = made_trial(0, "complete", SCORES)
+    found = by_key(trial_points(trial))
+    assert found["score/val"][0].value == pytest.approx(trial.score)
+    assert found["score/val_sem"][0].value == pytest.approx(trial.sem, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(0.26451234567, 0.264512), (-1 / 3, -0.333333), (12345.678, 12345.7), (3.0, 3.0)],
+)
+def test_numbers_have_six_digits(value, shown):
+    (point,) = points_of({"x": value}, step=0, time=0)
+    assert point.value == shown
 
 
 @given(st.permutations([0.3, 0.5, 0.5, 0.7, 0.1]))
 def test_the_best_so_far_is_the_record_s_own_best(scores):
     trials = [made_trial(n, "complete", (score,) * 4, epochs=1) for n, score in enumerate(scores)]
-    best = by_key(study_points(made_study(*trials)))["best/trial"]
+    best = by_key(study_points(made_study(*trials)))["search/best_trial"]
     for step in best:
         assert (expected := made_study(*trials[:step]).best)
         assert best[step].value == expected.number

@@ -96,3 +96,33 @@ def test_one_experiment_per_data_set_also_where_it_is_a_file():
     assert experiment_name(JOB) == "hsearch/made"
     path = FoldJob.from_dict({**JOB.to_dict(), "data": "/some/where/birds.arrow"})
     assert experiment_name(path) == "hsearch/birds"
+
+
+def test_descriptions_have_the_command_without_a_wall_of_settings():
+    settings = [f"--set x.y{n}={n}" for n in range(8)]
+    command = f"hsearch tune --method hpl --data made {' '.join(settings)} --trials 3"
+    record = made_study(DONE).model_copy(update={"command": command})
+    view = study_view(record, "RUNNING")
+    assert view.tags["mlflow.note.content"] == (
+        "Search of hpl on made by MAP@R, made with `hsearch tune --method hpl --data made "
+        "--trials 3` and 8 settings."
+    )
+    assert view.tags["hsearch.command"] == command
+    note = trial_view(record, DONE).tags["mlflow.note.content"]
+    assert note == (
+        "Trial 7 of hpl-a1b2c3; train it again with `hsearch train --like hpl-a1b2c3/7`."
+    )
+
+
+def test_a_study_without_a_command_is_described_without_one():
+    view = study_view(made_study(DONE), "RUNNING")
+    assert view.tags["mlflow.note.content"] == "Search of hpl on made by MAP@R."
+    assert "hsearch.command" not in view.tags
+
+
+def test_regime_recipe_and_backbone_are_tags_of_every_run():
+    record = made_study(DONE)
+    expected = {"hsearch.backbone": "test_resnet", "hsearch.recipe": JOB.training.recipe}
+    for view in (study_view(record, "RUNNING"), trial_view(record, DONE)):
+        assert expected.items() <= view.tags.items()
+        assert view.tags["hsearch.regime"] in ("frozen", "lora", "full")

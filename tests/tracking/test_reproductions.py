@@ -1,6 +1,7 @@
 """Reproductions in a real MLflow store, looked at through its tables."""
 
 import errno
+import json
 
 import pytest
 
@@ -100,8 +101,9 @@ def test_runs_stand_below_the_study_with_scores_networks_and_pictures(
     run = "run-000 of hpl-a1b2c3 (cross-validated)"
     assert names == [("hpl-a1b2c3", "FINISHED"), (run, "FINISHED")]
     found = values(query, run)
-    assert found["test/separated/map_at_r"] == pytest.approx(0.495)
+    assert found["test/separated/map_at_r"] == found["score/test"] == pytest.approx(0.495)
     assert found["test/concatenated/map_at_r"] == pytest.approx(0.6)
+    assert found["score/test_concatenated"] == pytest.approx(0.6)
     assert found["fold2/val/map_at_r"] == 0.5
     tags = dict(
         query(f"select key, value from tags join runs using (run_uuid) where name = '{run}'")
@@ -139,22 +141,75 @@ def test_on_another_disk_networks_are_copied(study, reproduction, uri, runs, tmp
     assert sorted(path.read_bytes() for path in logged) == [b"weights %d" % n for n in range(4)]
 
 
-def test_the_study_has_mean_interval_and_floor_and_they_grow(study, reproduction, uri, runs, query):
+def test_the_study_has_score_interval_and_floor(study, reproduction, uri, runs, query):
     tracker = ReproductionTracker(study, reproduction, uri, runs, models=False)
     assert tracker.bring_up()
-    assert values(query, "hpl-a1b2c3")["mean/test/separated/map_at_r"] == pytest.approx(0.495)
+    found = values(query, "hpl-a1b2c3")
+    assert found["score/test"] == pytest.approx(0.495)
+    assert "score/test_low" not in found, "one run has no interval"
     spec = reproduction.now.spec
     both = (reproduction.now.runs[0], made_run(spec, 1, 0.7))
     reproduction.now = reproduction.now.model_copy(update={"runs": both})
     assert tracker.bring_up()
     found = values(query, "hpl-a1b2c3")
     mean = reproduction.now.means("separated")["map_at_r"]
-    assert found["mean/test/separated/map_at_r"] == pytest.approx(mean.mean)
-    assert found["std/test/separated/map_at_r"] == pytest.approx(mean.std)
-    assert found["ci95_low/test/separated/map_at_r"] == pytest.approx(mean.low)
-    assert found["ci95_high/test/separated/map_at_r"] == pytest.approx(mean.high)
-    assert found["floor/test/map_at_r"] == 0.1
-    assert found["mean/val/map_at_r"] == pytest.approx(0.65)  # that of the search stays
+    assert found["score/test"] == pytest.approx(mean.mean, rel=1e-5)
+    assert found["score/test_low"] == pytest.approx(mean.low, rel=1e-5)
+    assert found["score/test_high"] == pytest.approx(mean.high, rel=1e-5)
+    joined = reproduction.now.means("concatenated")["map_at_r"]
+    assert found["score/test_concatenated"] == pytest.approx(joined.mean, rel=1e-5)
+    assert found["score/test_floor"] == 0.1
+    assert found["score/val"] == pytest.approx(0.65)  # that of the search stays
+    assert sorted(found)[0] == "score/test"
+    assert len(found) <= 12
+
+
+def test_all_metrics_of_the_test_are_a_table(study, reproduction, uri, runs, tmp_path):
+    tracker = ReproductionTracker(study, reproduction, uri, runs, models=False)
+    assert tracker.bring_up()
+    (file,) = (tmp_path / "mlruns").rglob("metrics/test.json")
+    table = json.loads(file.read_text())
+    rows = {row[0]: dict(zip(table["columns"], row, strict=True)) for row in table["data"]}
+    assert rows.keys() == reproduction.now.means("separated").keys()
+    assert rows["map_at_r"]["separated mean"] == pytest.approx(0.495)
+    assert rows["map_at_r"]["concatenated mean"] == pytest.approx(0.6)
+    assert (rows["map_at_r"]["separated low"], rows["map_at_r"]["floor"]) == (None, 0.1)
+
+
+def test_less_is_better_in_violations_and_the_score_says_so(study, reproduction, uri, runs, query):
+    job = reproduction.now.spec.job.model_copy(update={"objective": "h_violations"})
+    spec = reproduction.now.spec.model_copy(update={"job": job})
+    both = []
+    for number, value in enumerate((0.3, 0.5)):
+        tested = made_test(0.5).model_copy(
+            update={"models": ({"h_violations": value},) * 4, "concatenated": None}
+        )
+        both.append(made_run(spec, number, 0.5).model_copy(update={"tested": tested}))
+    floor = {"h_violations": 0.9}
+    changed = {"spec": spec, "runs": tuple(both), "floor": floor}
+    reproduction.now = reproduction.now.model_copy(update=changed)
+    assert ReproductionTracker(study, reproduction, uri, runs, models=False).bring_up()
+    found = values(query, "hpl-a1b2c3")
+    assert found["score/test"] == pytest.approx(0.6)
+    assert found["score/test_floor"] == pytest.approx(0.1)
+    assert found["score/test_low"] < 0.6 < found["score/test_high"]
+
+
+def test_the_list_of_studies_is_sorted_by_the_test_once_there_is_one(
+    study, reproduction, uri, runs, query
+):
+    view = "select value from experiment_tags where key = 'mlflow.sharedViewState.hsearch-studies'"
+
+    def order():
+        ((value,),) = query(view)
+        return json.loads(json.loads(value)["state"])["orderByKey"]
+
+    assert Tracker(study.record, study.note_run, uri).close(60)
+    assert order() == "metrics.`score/val`"
+    ReproductionTracker(study, reproduction, uri, runs, models=False).bring_up()
+    assert order() == "metrics.`score/test`"
+    assert Tracker(study.record, study.note_run, uri).close(60)
+    assert order() == "metrics.`score/test`"
 
 
 def test_a_second_tracker_writes_nothing_twice(study, reproduction, uri, runs, contents, tmp_path):
@@ -176,7 +231,7 @@ def test_the_search_and_its_reproduction_share_the_studys_run(
         "run-000 of hpl-a1b2c3 (cross-validated)",
         "trial-000 of hpl-a1b2c3",
     ]
-    assert "mean/test/separated/map_at_r" in values(query, "hpl-a1b2c3")
+    assert "score/test" in values(query, "hpl-a1b2c3")
 
 
 def test_an_absent_server_is_told_and_made_good_later(study, reproduction, uri, runs, query):
@@ -213,8 +268,8 @@ def test_one_that_was_begun_anew_takes_the_place_of_the_old_one(
     )
     assert shown == [(pytest.approx(0.895),)]
     found = values(query, "hpl-a1b2c3")
-    assert found["mean/test/separated/map_at_r"] == pytest.approx(0.895)
-    assert found["floor/test/map_at_r"] == 0.2
+    assert found["score/test"] == pytest.approx(0.895)
+    assert found["score/test_floor"] == 0.2
     (place,) = runs.parent.glob(f"mlruns/*/*/{names[1][1]}/artifacts/model/fold-0")
     assert (place / "best.safetensors").read_bytes() == b"other weights"
 
@@ -226,8 +281,8 @@ def test_two_protocols_have_their_own_floors(study, reproduction, uri, runs, que
     second = MadeReproduction(reproduction.now.model_copy(update=other))
     assert ReproductionTracker(study, second, uri, runs, models=False).bring_up()
     found = values(query, "hpl-a1b2c3")
-    assert found["floor/test/map_at_r"] == 0.1
-    assert found["floor/test/classic/map_at_r"] == 0.7
+    assert found["score/test_floor"] == 0.1
+    assert found["score/test_classic_floor"] == 0.7
 
 
 def test_networks_that_are_lost_keep_no_number_out(study, reproduction, uri, runs, query):

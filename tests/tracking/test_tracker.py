@@ -67,9 +67,9 @@ def test_search_runs_shows_what_the_ui_needs(uri):
     assert set(trials["tags.mlflow.parentRunId"]) == {study.run_id}
     assert list(trials.status) == ["FINISHED", "KILLED", "FAILED", "FINISHED"]
     assert study.status == "FINISHED"
-    assert study["metrics.mean/val/map_at_r"] == pytest.approx(best.score)
-    assert study["metrics.best/trial"] == best.number
-    assert list(trials["metrics.mean/val/map_at_r"].isna()) == [False, True, True, False]
+    assert study["metrics.score/val"] == pytest.approx(best.score)
+    assert study["metrics.search/best_trial"] == best.number
+    assert list(trials["metrics.score/val"].isna()) == [False, True, True, False]
     assert list(trials["params.method.num_coarse"]) == ["4", "5", "6", "7"]
 
 
@@ -81,6 +81,51 @@ def test_run_ids_are_noted_and_the_spec_lies_beside_the_database(uri, database):
     folder = Path(unquote(urlsplit(run.info.artifact_uri).path))
     assert folder.is_relative_to(database.parent / "mlruns")
     assert json.loads((folder / "study.json").read_text()) == study.now.spec.to_dict()
+
+
+def test_all_metrics_of_the_best_trial_are_a_table_that_mlflow_reads(uri):
+    study = MadeStudy(made_study(made_trial(0, "complete", SCORES)))
+    track(study, uri)
+    (run_id, _), *_ = study.notes
+    client = open_client(uri)
+    run = client.get_run(run_id)
+    mlflow.set_tracking_uri(uri)  # the client itself searches there
+    try:
+        table = client.load_table(run.info.experiment_id, "metrics/validation.json", [run_id])
+    finally:
+        mlflow.set_tracking_uri("")
+    table = table.set_index("metric")
+    assert len(run.data.metrics) < 13
+    assert set(table.index) == set(study.now.trials[0].folds[0].validation)
+    assert list(table.loc["map_at_r"]["fold 0":"fold 3"]) == pytest.approx(list(SCORES))
+    assert table.loc["map_at_r", "mean"] == pytest.approx(sum(SCORES) / 4)
+    better = made_trial(1, "complete", tuple(score + 0.1 for score in SCORES))
+    study.now = made_study(*study.now.trials, better)
+    track(study, uri)
+    folder = Path(unquote(urlsplit(run.info.artifact_uri).path))
+    rows = json.loads((folder / "metrics" / "validation.json").read_text())["data"]
+    assert rows[0][0] == "map_at_r"
+    assert rows[0][1] == pytest.approx(sum(SCORES) / 4 + 0.1)
+
+
+def test_a_study_of_an_earlier_edition_gets_the_new_metrics_on_its_old_runs(uri, query):
+    record = growing(4)[-1]
+    study = MadeStudy(record)
+    track(study, uri)
+    # As earlier editions wrote it: other names, and no view.
+    for table in ("metrics", "latest_metrics"):
+        query(f"update {table} set key = 'trials/complete' where key = 'search/trials'")
+        query(f"delete from {table} where key like 'score/%' or key like 'search/%'")
+    query("delete from experiment_tags")
+    notes = list(study.notes)
+    study.now = growing(5)[-1]
+    track(study, uri)
+    assert study.notes[: len(notes)] == notes
+    steps = "select step from metrics m join runs r using (run_uuid) where r.name = 'hpl-a1b2c3' "
+    assert query(steps + "and key = 'search/trials' order by step") == [(n,) for n in range(1, 6)]
+    assert len(query(steps + "and key = 'trials/complete'")) == 4, "old numbers stay"
+    assert len(query("select * from latest_metrics where key = 'score/val'")) == 3
+    assert len(query("select * from experiment_tags")) == 1
 
 
 def test_a_resume_adds_to_the_same_runs_and_doubles_nothing(uri, contents, query):
