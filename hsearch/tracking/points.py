@@ -88,8 +88,7 @@ def study_points(record: StudyRecord, since: int = 0) -> Iterator[Point]:
 
 def validation_floor(record: StudyRecord) -> float | None:
     """Returns what the frozen backbone's own features score on the study's folds, if recorded."""
-    floor = record.floor
-    return floor
+    return record.floor
 
 
 def _scores(trial: TrialRecord) -> dict[str, float | None]:
