@@ -25,6 +25,13 @@ def world_size() -> int:
     return dist.get_world_size() if _in_group() else 1
 
 
+def pick_device() -> torch.device:
+    """Returns this rank's GPU where there is one, else the CPU."""
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    return torch.device("cuda", torch.cuda.current_device())
+
+
 def gather_batch(local: Tensor, views: int = 1) -> Tensor:
     """Joins the ranks' parts of a batch, with gradient.
 

@@ -6,6 +6,9 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
 
+from pydantic import Field
+
+from hsearch.folds import NUM_FOLDS
 from hsearch.spec import FoldJob, Spec
 from hsearch.words import metric_title
 
@@ -65,9 +68,14 @@ def score_of(metrics: Metrics, objective: str) -> float:
     return 1.0 - value if objective == _LOWER_IS_BETTER else value
 
 
-def score_title(objective: str) -> str:
-    """Returns what `score_of` is called where people read it, such as `MAP@R`."""
-    title = metric_title(objective)
+def score_title(objective: str, level_names: Sequence[str] = ()) -> str:
+    """Returns what `score_of` is called where people read it, such as `MAP@R`.
+
+    Args:
+        objective: Name of the metric.
+        level_names: What the levels are called, coarsest first; none if that is not known.
+    """
+    title = metric_title(objective, level_names)
     return f"1 - {title}" if objective == _LOWER_IS_BETTER else title
 
 
@@ -75,7 +83,7 @@ class EpochRecord(Spec):
     """One epoch of one job.
 
     Attributes:
-        epoch: From 1; 0 is the untrained network.
+        epoch: From 1; 0 is the network before training, with its random head.
         loss: Mean training loss of the epoch; null for epoch 0.
         seconds: Wall-clock time of the epoch's training and validation.
         images_per_second: Training throughput over all ranks; null for epoch 0.
@@ -100,12 +108,16 @@ class FoldResult(Spec):
             where there are none.
         best_epoch: The epoch whose weights are kept: the best one, or the last without validation.
         validation: All metrics of the best epoch; none without validation.
-        untrained: All metrics of the network before training; none without validation.
+        untrained: All metrics of the network before training, with its random head; none without
+            validation.
         history: Every epoch, epoch 0 first.
         stopped: Why training ended: all `epochs` done, or `patience` exhausted.
         versions: Of the packages that decide numbers.
         ranks: Processes that trained together; as `threads`, it decides how sums are rounded.
         threads: Of torch in each rank; null in records from before this was kept.
+        floor: All metrics of what needs no training, on the same images: the backbone's own
+            features without a head, or for several labels to know their frequencies. None in
+            records from before this was kept, and without validation.
     """
 
     job: FoldJob
@@ -118,6 +130,31 @@ class FoldResult(Spec):
     versions: dict[str, str]
     ranks: int = 1
     threads: int | None = None
+    floor: Metrics = Field(default_factory=dict)
+
+
+FOLDS_IN_A_RACE = 1.6
+"""Folds of a trial that a race trains on the average: 2.2 to 2.7 times fewer than all four,
+replayed on two tables of real studies."""
+
+
+class FoldTime(Spec):
+    """How long the training of a fold takes on the machine at hand.
+
+    Attributes:
+        seconds: Of a fold with all its epochs, without features.
+        features: Seconds for all features that are to be cached, by one worker group alone.
+        may_stop_early: Whether a training may end before its last epoch.
+    """
+
+    seconds: float
+    features: float = 0.0
+    may_stop_early: bool = False
+
+    def study_seconds(self, trials: int, groups: int, *, race: bool) -> float:
+        """Returns how long so many trials take on so many worker groups."""
+        folds = trials * (FOLDS_IN_A_RACE if race else NUM_FOLDS)
+        return (self.features + folds * self.seconds) / max(1, groups)
 
 
 class Tested(Spec):

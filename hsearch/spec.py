@@ -16,7 +16,7 @@ from pydantic import (
 from hsearch.addresses import STORE_SUFFIX, is_address
 from hsearch.errors import ConfigError
 from hsearch.folds import ALL_CLASSES, Splits
-from hsearch.spec_base import FOR_DIGEST, Count, several
+from hsearch.spec_base import FOR_DIGEST, Count, Positive, several
 from hsearch.spec_base import KnobValue as KnobValue
 from hsearch.spec_base import Spec as Spec
 from hsearch.spec_batch import BatchSpec as BatchSpec
@@ -59,7 +59,14 @@ class ModelSpec(Spec):
             (with those of the whole batch over all ranks). Scale and shift are always trained.
         frozen: Parts of the backbone that keep their weights, by the beginnings of their names in
             timm, such as `patch_embed` or `layer1`.
+        regime: What of the backbone trains: nothing (`frozen`: it stays in evaluation mode, batch
+            norms included, and its output is cached), low-rank adapters beside its linear and
+            convolution layers (`lora`), or everything (`full`).
+        lora_rank: Rank of the adapters, at least 1; other regimes ignore it.
+        lora_alpha: Their output is scaled by `lora_alpha / lora_rank`; other regimes ignore it.
     """
+
+    later: ClassVar[tuple[str, ...]] = ("regime", "lora_rank", "lora_alpha")
 
     backbone: str
     backbone_args: dict[str, KnobValue] = Field(default_factory=dict)
@@ -70,6 +77,9 @@ class ModelSpec(Spec):
     embedding_dim: Count = 128
     batch_norm: Literal["frozen", "trained", "synchronised"] = "frozen"
     frozen: Words = ()
+    regime: Literal["frozen", "lora", "full"] = "full"
+    lora_rank: Count = 8
+    lora_alpha: Positive = 16.0
 
 
 LAST = "last"

@@ -39,9 +39,19 @@ class ImageSpec(Spec):
         std: Per channel, divided by.
         range_max: Value of a full channel before mean and std: 1, or 255 for Caffe-style weights.
         channels: Order of the channels that the network wants.
+        interpolation: How images are resized: `bilinear` or `bicubic`, both with antialiasing.
+        cached_views: In the frozen regime, how many random views of every training image there
+            are, whose features are cached; batches draw among them. 0 trains on images as they are
+            evaluated. Other regimes ignore it and draw a new view every time.
     """
 
-    later: ClassVar[tuple[str, ...]] = ("evaluated", "cutout", "randaugment")
+    later: ClassVar[tuple[str, ...]] = (
+        "evaluated",
+        "cutout",
+        "randaugment",
+        "interpolation",
+        "cached_views",
+    )
 
     resize: Count = 256
     crop: Count = 224
@@ -59,6 +69,8 @@ class ImageSpec(Spec):
     std: tuple[Positive, Positive, Positive] = (0.229, 0.224, 0.225)
     range_max: Literal[1, 255] = 1
     channels: Literal["rgb", "bgr"] = "rgb"
+    interpolation: Literal["bilinear", "bicubic"] = "bilinear"
+    cached_views: Annotated[int, Field(ge=0, le=64)] = 4
 
     @model_validator(mode="after")
     def _ranges_are_ordered(self) -> Self:

@@ -13,7 +13,8 @@ UNCHANGED = (
     "schedule.epochs",
     "schedule.patience",
     *(f"image.{name}" for name in ("resize", "crop", "evaluated")),
-    *(f"image.{name}" for name in ("mean", "std", "range_max", "channels")),
+    *(f"image.{name}" for name in ("mean", "std", "range_max", "channels", "interpolation")),
+    "image.cached_views",
 )
 """Settings of the whole training: its length, and how images come to the network."""
 

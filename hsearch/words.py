@@ -1,6 +1,10 @@
 """Words that several rooms say alike."""
 
+import re
+from collections.abc import Sequence
 from typing import NamedTuple
+
+_LEVEL = re.compile(r"level_(\d+)")
 
 _TITLES = {
     "map_at_r": "MAP@R",
@@ -37,7 +41,7 @@ class FloorWords(NamedTuple):
 
 FLOORS = {
     "retrieval": FloorWords(
-        "untrained features", "frozen backbone, no training", "the untrained backbone"
+        "untrained features", "frozen backbone, no training", "the backbone's own features"
     ),
     "multilabel": FloorWords(
         "label frequencies", "label frequencies, no image seen", "label frequencies alone"
@@ -56,12 +60,24 @@ def typed(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def metric_title(name: str) -> str:
-    """Returns a metric as people write it: `H-AP`, `R@4`, `MAP@R at level_0`."""
+def level_title(name: str, level_names: Sequence[str]) -> str:
+    """Returns what the level `level_0` is called, or the name as it is where nobody knows."""
+    number = _LEVEL.fullmatch(name)
+    known = number is not None and int(number[1]) < len(level_names)
+    return level_names[int(number[1])] if number and known else name
+
+
+def metric_title(name: str, level_names: Sequence[str] = ()) -> str:
+    """Returns a metric as people write it: `H-AP`, `R@4`, `MAP@R at family`.
+
+    Args:
+        name: Of the metric, such as `level_0/map_at_r`.
+        level_names: What the levels are called, coarsest first; none if that is not known.
+    """
     level, _, metric = name.rpartition("/")
     base, top, number = metric.partition("_top_")
     title = f"{_TITLES[base]} top-{number}" if top else _TITLES.get(metric, _at(metric))
-    return f"{title} at {level}" if level else title
+    return f"{title} at {level_title(level, level_names)}" if level else title
 
 
 def _at(metric: str) -> str:

@@ -7,6 +7,7 @@ from multiprocessing.context import ForkServerContext
 # Not Ray and not MLflow, which read variables of the environment when they are imported, but much
 # that they import.
 HEAVY = [
+    "tests.startup.sitecustomize",  # first: before hsearch.training.loop
     *("alembic", "flask", "fsspec", "google.protobuf.message", "jsonschema", "pandas"),
     *("opentelemetry.sdk.trace", "pyarrow.fs", "pydantic", "pytest", "requests", "rich"),
     *("sqlalchemy.orm", "timm", "torch._dynamo"),

@@ -1,4 +1,4 @@
-"""Imports point one way, third-party frameworks stay behind their doors, files stay small.
+"""Imports point one way, third-party frameworks stay behind their doors.
 
     core files <- {data, methods, models, evaluation} <- training <- search
                <- {tracking, report} <- cluster <- cli
@@ -34,6 +34,7 @@ FENCES = {
     "matplotlib": ("report/",),
     "optuna": ("search/",),
     "timm": ("models/backbone.py",),
+    "peft": ("models/adapters.py",),
     "faiss": ("evaluation/neighbors.py",),
     "pyarrow": (
         "data/store.py",
@@ -47,7 +48,6 @@ FENCES = {
     "torchvision": ("data/",),
 }
 FACES = ("__init__.py", "__main__.py")  # they point at every room, and no room at them
-MAX_LINES = 300
 
 
 def violations(package: Path) -> list[str]:
@@ -62,9 +62,6 @@ def violations(package: Path) -> list[str]:
         graph[module_name(package, path)] = inside
         found += [f"{name}: imports {m}: {rule}" for m in inside if (rule := arrow_rule(name, m))]
         found += [f"{name}: imports {m}: {rule}" for m in modules if (rule := fence_rule(name, m))]
-        lines = len(path.read_text(encoding="utf-8").splitlines())
-        if lines > MAX_LINES:
-            found.append(f"{name}: has {lines} lines: a file has at most {MAX_LINES}")
     return sorted(found) + [
         f"{' -> '.join(cycle)}: files must not import each other in a circle"
         for cycle in cycles(graph)
@@ -241,11 +238,6 @@ def test_a_good_tree_passes(tmp_path):
             "import hsearch.methods.hpl",
             "hsearch.methods.hpl -> hsearch.methods.proxy_nca -> hsearch.methods.hpl: files must "
             "not import each other in a circle",
-        ),
-        (
-            "methods/long.py",
-            "x = 1\n" * 301,
-            "methods/long.py: has 301 lines: a file has at most 300",
         ),
     ],
 )

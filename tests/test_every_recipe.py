@@ -1,6 +1,8 @@
 """Every shipped recipe: its network can be built, and its values are those of its paper."""
 
+import json
 import math
+from pathlib import Path
 
 import pytest
 import timm
@@ -9,11 +11,14 @@ import torch
 from hsearch.methods import available_methods, check_knobs, check_ranges, knobs_of, load_method
 from hsearch.models.backbone import OWN, build_backbone
 from hsearch.models.embedder import Embedder
-from hsearch.recipes import _FOLDER, available_recipes, load_recipe, recipe_knobs
+from hsearch.recipes import available_recipes, load_recipe, read_recipe, recipe_knobs
+from hsearch.spec import MethodSpec
 from hsearch.training.optimizer import lr_factor
-from hsearch.yaml_file import read_yaml
+from hsearch.training.resolve import resolve_training
 
 OF_PAPERS = [name for name in available_recipes() if "/" in name]
+DIGESTS: dict[str, str] = json.loads(Path(__file__).with_name("recipe_digests.json").read_text())
+"""By recipe and method, of the training and the knobs as they were before recipes followed data."""
 EXPECTED = {
     "hier": 16,
     "happier": 5,
@@ -27,6 +32,7 @@ EXPECTED = {
     "supcon": 1,
     "simclr": 1,
     "mulcon": 1,
+    "mlrc": 4,
 }
 BODIES = {
     (spec.backbone, str(spec.backbone_args), spec.pooling == "token"): name
@@ -38,7 +44,7 @@ BODIES = {
 def test_the_papers_with_recipes():
     folders = [name.split("/")[0] for name in OF_PAPERS]
     assert {folder: folders.count(folder) for folder in folders} == EXPECTED
-    assert set(folders) <= set(available_methods())
+    assert set(folders) <= {*available_methods(), "mlrc"}
 
 
 def test_every_file_is_listed_in_the_readme(request):
@@ -59,16 +65,12 @@ def test_weights_are_there_under_their_full_name(name):
 
 @pytest.mark.parametrize("name", available_recipes())
 def test_knobs_and_methods_of_a_recipe_exist_and_differ_from_the_published_ones(name):
-    content = read_yaml(_FOLDER / f"{name}.yaml").content
-    by_method, also_for = content.get("knobs", {}), content.get("also_for", [])
-    assert isinstance(by_method, dict)
-    assert isinstance(also_for, list)
-    assert {*by_method, *also_for} <= set(available_methods())
-    assert name.split("/")[0] not in also_for, "its own method need not be said"
-    assert set(by_method) <= {name.split("/")[0], *also_for}
-    for method in by_method:
+    recipe = read_recipe(name)
+    assert {*recipe.methods, *recipe.also_for} <= set(available_methods())
+    assert name.split("/")[0] not in recipe.also_for, "its own method need not be said"
+    for method in recipe.methods:
+        assert recipe.methods[method], method
         given = recipe_knobs(name, method)
-        assert given, method
         check_ranges(method, check_knobs(method, given), num_levels=3)
         defaults = {key: knob.default for key, knob in knobs_of(load_method(method)).items()}
         assert all(value != defaults[key] for key, value in given.items()), "say only what differs"
@@ -166,3 +168,46 @@ def test_no_group_of_himulcon_is_cut():
     group = 3 + 2  # an anchor, and for three levels an image of every degree from 3 to 0
     assert training.batch.size % group == 0
     assert training.image.scale == (0.8, 1.0)
+
+
+@pytest.mark.parametrize("pair", DIGESTS)
+def test_what_a_recipe_comes_to_for_a_method_stays_what_it_was(pair):
+    """Names of runs and studies hold these digests, whatever backbones bring along."""
+    recipe, method = pair.split()
+    made = resolve_training(read_recipe(recipe), method, {})
+    knobs = MethodSpec(name=method, knobs=made.knobs)
+    assert f"{made.training.digest()} {knobs.digest()}" == DIGESTS[pair]
+
+
+@pytest.mark.parametrize(
+    ("data", "trials", "eval_every", "patience", "per_class"),
+    [("cub", 50, 2, 5, 2), ("cars", 50, 5, 3, 2), ("sop", 10, 20, 2, 1)],
+)
+def test_the_second_protocol_of_hpl(data, trials, eval_every, patience, per_class):
+    """PEERS.md, sections 1.1 and 4.2: a validation more than the patience in epochs stops."""
+    recipe = read_recipe(f"mlrc/{data}")
+    assert (recipe.splits, recipe.trials) == ("mlrc", trials)
+    for method, size, images in (("hpl", 128, per_class), ("proxy_nca", 32, 1), ("triplet", 32, 4)):
+        training = resolve_training(recipe, method, {}).training
+        assert (training.batch.size, training.batch.per_class) == (size, images)
+        assert (training.schedule.eval_every, training.schedule.patience) == (eval_every, patience)
+        assert training.optimizer.name == "rmsprop"
+        assert training.optimizer.lr["backbone"] == 1e-6
+        assert training.model.embedding_dim == 128
+
+
+@pytest.mark.parametrize("name", [n for n in available_recipes() if n.startswith("photos")])
+def test_recipes_of_photos_keep_the_backbone_frozen_and_its_own_preprocessing(name):
+    method = "bce" if name == "photos-labels" else "hpl"
+    training = resolve_training(read_recipe(name), method, {}).training
+    wanted = timm.get_pretrained_cfg(training.model.backbone)
+    assert training.model.regime == "frozen"
+    assert (training.image.mean, training.image.std) == (tuple(wanted.mean), tuple(wanted.std))
+    assert training.image.interpolation == wanted.interpolation == "bicubic"
+    assert training.image.crop % 14 == 0 or training.image.crop == wanted.input_size[-1]
+    rates = {
+        regime: resolve_training(read_recipe(name), method, {"model.regime": regime}).training
+        for regime in ("frozen", "lora", "full")
+    }
+    backbone = {regime: rates[regime].optimizer.lr["backbone"] for regime in rates}
+    assert backbone["full"] < backbone["lora"] < 1e-3

@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from hsearch.errors import ConfigError
-from hsearch.folds import NUM_FOLDS, class_splits, multilabel_folds
+from hsearch.folds import NUM_FOLDS, class_splits, multilabel_folds, stratified_splits
+from hsearch.hierarchy import Hierarchy
 from tests import golden_files
 
 
@@ -98,6 +99,170 @@ def test_two_folds_of_the_smallest_data_set():
 def test_impossible_splits_end_in_a_sentence(arguments, sentence):
     with pytest.raises(ConfigError) as error:
         class_splits(**arguments)
+    assert sentence in str(error.value)
+
+
+@st.composite
+def trees(draw, least=16, most=60):
+    """Sorted label paths of one to three levels, some labels with many classes, and images."""
+    num_levels = draw(st.integers(1, 3))
+    labels = st.integers(0, draw(st.integers(0, 8))).map("abcdefghi".__getitem__)
+    coarse = st.lists(st.tuples(*[labels] * (num_levels - 1)), min_size=least, max_size=most)
+    names = [(*path, f"{number:02d}") for number, path in enumerate(draw(coarse))]
+    images = st.lists(st.integers(1, 90), min_size=len(names), max_size=len(names))
+    return sorted(names), draw(images)
+
+
+def distances(hierarchy, parts):
+    """For every part, coarser level and label: how far it is from an even share of the classes."""
+    for level in range(hierarchy.num_levels - 1):
+        counts = [np.bincount(hierarchy.paths[part, level], minlength=99) for part in parts]
+        yield np.abs(counts - np.mean(counts, axis=0)).max()
+
+
+def spread_labels(hierarchy, whole, num_parts):
+    """The coarsest level of which all parts could have two labels; None if there is none."""
+    for level in range(hierarchy.num_levels - 1):
+        counts = np.bincount(hierarchy.paths[whole, level])
+        if len(whole) - counts.max() >= num_parts:
+            return level
+    return None
+
+
+def num_labels(hierarchy, classes, level):
+    return len(np.unique(hierarchy.paths[classes, level]))
+
+
+@given(trees())
+def test_stratified_parts_partition_the_classes_evenly(tree):
+    names, images = tree
+    splits = stratified_splits(Hierarchy.from_names(names), images)
+    assert_sound(splits, len(names))
+    assert len(splits.test) == (len(names) + 1) // 2
+    parts = [fold.validation for fold in splits.folds]
+    assert np.array_equal(np.sort(np.concatenate(parts)), splits.trainval)
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+    for fold in splits.folds:
+        assert np.array_equal(np.union1d(fold.train, fold.validation), splits.trainval)
+
+
+@given(trees())
+def test_stratified_parts_have_their_share_of_every_label(tree):
+    names, images = tree
+    hierarchy = Hierarchy.from_names(names)
+    splits = stratified_splits(hierarchy, images)
+    parts = [fold.validation for fold in splits.folds]
+    # Two labels in every fold go before exact shares where one label has nearly all classes.
+    others = len(names) - np.bincount(hierarchy.paths[:, 0]).max()
+    exact = others >= 2 * NUM_FOLDS
+    for distance in distances(hierarchy, [splits.test, splits.trainval]):
+        assert distance <= (0.5 if exact else 2)
+    for distance in distances(hierarchy, parts):
+        assert distance <= (0.75 if exact else 2)
+
+
+@given(trees())
+def test_every_fold_and_the_test_have_two_labels_where_the_tree_allows_it(tree):
+    names, images = tree
+    hierarchy = Hierarchy.from_names(names)
+    splits = stratified_splits(hierarchy, images)
+    level = spread_labels(hierarchy, np.arange(len(names)), NUM_FOLDS + 1)
+    if level is not None:
+        for part in (splits.test, *(fold.validation for fold in splits.folds)):
+            assert num_labels(hierarchy, part, level) >= 2
+
+
+@given(trees())
+def test_images_are_dealt_out_evenly(tree):
+    names, images = tree[0], np.array(tree[1])
+    splits = stratified_splits(Hierarchy.from_names(names), images)
+    excess = images[splits.test].sum() - images.sum() * len(splits.test) / len(names)
+    assert abs(excess) <= images.max()
+
+
+def test_images_of_flat_data_are_dealt_out_class_by_class():
+    """Sorted by name, the classes grow from 2 to 101 images; ranges would have them apart."""
+    hierarchy = Hierarchy.from_names([(f"{number:03d}",) for number in range(100)])
+    images = np.arange(2, 102)
+    splits = stratified_splits(hierarchy, images)
+    means = [images[part].mean() for part in (splits.test, *(f.validation for f in splits.folds))]
+    assert np.ptp(means) < 1
+    ranges = class_splits(100)
+    assert np.ptp([images[fold.validation].mean() for fold in ranges.folds]) > 30
+    quarters = [np.bincount(fold.validation // 25, minlength=4) for fold in splits.folds]
+    assert np.ptp(quarters) <= 2  # not by chance alike in their sums: few, some, many images
+
+
+@given(trees(), st.randoms(use_true_random=False))
+def test_stratified_splits_know_classes_by_name_and_not_by_place(tree, random):
+    names, images = tree
+    order = list(range(len(names)))
+    random.shuffle(order)
+    one = stratified_splits(Hierarchy.from_names(names), images)
+    other = stratified_splits(
+        Hierarchy.from_names([names[each] for each in order]), [images[each] for each in order]
+    )
+    place = np.array(order)
+    assert np.array_equal(np.sort(place[other.test]), one.test)
+    for fold, again in zip(one.folds, other.folds, strict=True):
+        assert np.array_equal(np.sort(place[again.validation]), fold.validation)
+
+
+TEST = [1, 2, 5, 6, 10, 11, 12, 13, 16, 19, 20, 21]
+FOLDS = [[14, 18, 22], [0, 7, 8], [4, 15, 17], [3, 9, 23]]
+
+
+def test_the_draw_belongs_to_the_data_set():
+    """The same names always draw the same, also in years; other names draw otherwise."""
+    pairs = [(f"family-{number // 4}", f"species-{number:02d}") for number in range(24)]
+    splits = stratified_splits(Hierarchy.from_names(pairs), [10] * 24)
+    assert splits.test.tolist() == TEST
+    assert [fold.validation.tolist() for fold in splits.folds] == FOLDS
+    other = [(family, species.replace("species", "kind")) for family, species in pairs]
+    assert stratified_splits(Hierarchy.from_names(other), [10] * 24).test.tolist() != TEST
+
+
+@given(trees(least=9), st.data())
+def test_stratified_splits_keep_the_test_that_a_data_set_names(tree, data):
+    names, images = tree
+    hierarchy = Hierarchy.from_names(names)
+    place = st.integers(0, len(names) - 1)
+    test = sorted(data.draw(st.sets(place, min_size=1, max_size=len(names) - 8)))
+    splits = stratified_splits(hierarchy, images, test_classes=test)
+    assert_sound(splits, len(names))
+    assert splits.test.tolist() == test
+    parts = [fold.validation for fold in splits.folds]
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+    assert all(distance <= 2 for distance in distances(hierarchy, parts))
+    level = spread_labels(hierarchy, splits.trainval, NUM_FOLDS)
+    if level is not None:
+        assert all(num_labels(hierarchy, part, level) >= 2 for part in parts)
+
+
+def test_a_tree_cut_along_its_families_is_dealt_out():
+    """Ranges give every fold one family; drawn folds have all of them."""
+    names = [(f"family-{number // 10}", f"species-{number:02d}") for number in range(80)]
+    hierarchy = Hierarchy.from_names(names)
+    splits = stratified_splits(hierarchy, [30] * 80)
+    parts = [splits.test, *(fold.validation for fold in splits.folds)]
+    assert [num_labels(hierarchy, part, 0) for part in parts] == [8] * 5
+    ranges = class_splits(80)
+    assert [num_labels(hierarchy, fold.validation, 0) for fold in ranges.folds] == [1] * 4
+
+
+@pytest.mark.parametrize(
+    ("count", "test", "sentence"),
+    [
+        (15, None, "need at least 8 classes besides the test classes, but 7 of 15"),
+        (20, list(range(13)), "but 7 of 20 are left"),
+        (20, [20], "test classes must lie in 0..19"),
+        (20, [], "at least one test class"),
+    ],
+)
+def test_impossible_stratified_splits_end_in_a_sentence(count, test, sentence):
+    hierarchy = Hierarchy.from_names([(f"{number:02d}",) for number in range(count)])
+    with pytest.raises(ConfigError) as error:
+        stratified_splits(hierarchy, [2] * count, test_classes=test)
     assert sentence in str(error.value)
 
 

@@ -66,6 +66,21 @@ def test_a_score_is_called_what_it_is(objective, title):
     assert score_title(objective) == title
 
 
+@pytest.mark.parametrize(
+    ("objective", "title"),
+    [
+        ("map_at_r", "MAP@R"),
+        ("h_violations", "1 - violations"),
+        ("level_0/map_at_r", "MAP@R at order"),
+        ("level_1/recall_at_8", "R@8 at family"),
+        ("level_3/ap", "AP at level_3"),
+        ("coarse/ap", "AP at coarse"),
+    ],
+)
+def test_levels_are_called_by_their_names(objective, title):
+    assert score_title(objective, ("order", "family", "species")) == title
+
+
 def test_no_two_objectives_are_called_the_same():
     names = metric_names(4)
     assert len({score_title(name) for name in names}) == len(names)

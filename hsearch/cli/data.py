@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hsearch.cli.options import SPLITS
 from hsearch.cli.output import megabytes, print_table
 
 if TYPE_CHECKING:
@@ -21,6 +22,10 @@ def _size(ctx: click.Context, param: click.Parameter, value: str) -> int | None:
     if not value.isdecimal() or int(value) < 1:
         raise click.BadParameter(f"must be a number from 1 or `original`, but is '{value}'.")
     return int(value)
+
+
+def _names(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...] | None:
+    return None if value is None else tuple(name.strip() for name in value.split(","))
 
 
 def _new_file(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
@@ -130,6 +135,13 @@ def _list_sources() -> None:
     show_default=True,
     help="Largest short side in pixels; images are never enlarged.",
 )
+@click.option(
+    "--levels",
+    callback=_names,
+    metavar="NAME,NAME",
+    help="What the levels of own images are called, the coarsest first, such as family,species; of "
+    "a table also the columns that hold them.",
+)
 @click.option("--skip-bad", is_flag=True, help="Go on without the files that cannot be used.")
 @click.option("--force", is_flag=True, help="Replace a data set of that name.")
 @click.option(
@@ -151,6 +163,7 @@ def prepare(
     path: Path | None,
     source: str | None,
     size: int | None,
+    levels: tuple[str, ...] | None,
     skip_bad: bool,
     force: bool,
     to: str | None,
@@ -165,7 +178,7 @@ def prepare(
     if address and path is None and name in prepared_names():
         _check_sent_as_it_is(name)
     else:
-        _prepare(name, path, source, size, skip_bad, force, report_file)
+        _prepare(name, path, source, size, levels, skip_bad, force, report_file)
     if address:
         send_store(name, address)
 
@@ -173,8 +186,8 @@ def prepare(
 def _check_sent_as_it_is(name: str) -> None:
     """Refuses options that say how to prepare where nothing is prepared."""
     ctx = click.get_current_context()
-    options = {"source": "--source", "size": "--size", "skip_bad": "--skip-bad"}
-    options["report_file"] = "--report"
+    options = {"source": "--source", "size": "--size", "levels": "--levels"}
+    options |= {"skip_bad": "--skip-bad", "report_file": "--report"}
     default = click.core.ParameterSource.DEFAULT
     given = [option for key, option in options.items() if ctx.get_parameter_source(key) != default]
     if given:
@@ -189,6 +202,7 @@ def _prepare(
     path: Path | None,
     source: str | None,
     size: int | None,
+    levels: tuple[str, ...] | None,
     skip_bad: bool,
     force: bool,
     report_file: Path | None,
@@ -209,6 +223,7 @@ def _prepare(
                 path,
                 source=source,
                 size=size,
+                levels=levels,
                 skip_bad=skip_bad,
                 force=force,
                 progress=progress,
@@ -238,10 +253,9 @@ def _labels(report: "Report") -> str:
 @click.option(
     "--splits",
     "kind",
-    type=click.Choice(("disjoint", "mlrc")),
-    default="disjoint",
-    show_default=True,
-    help="Kind of folds.",
+    type=click.Choice(SPLITS),
+    show_default="follows the data: stratified for own images, else disjoint",
+    help="Whose folds and test to show.",
 )
 @click.option(
     "--sheet",
@@ -251,17 +265,20 @@ def _labels(report: "Report") -> str:
     help="Where the contact sheet goes; by default beside the store, or for one at an address into "
     "the current folder.",
 )
-def show(name: str, kind: "Splits", sheet: Path | None) -> None:
+def show(name: str, kind: "Splits | None", sheet: Path | None) -> None:
     """Show levels, sizes, splits, folds and provenance of a data set, and draw a contact sheet.
 
+    What every fold validates on and what the test holds is counted level by level.
     The sheet shows images of classes from all over the hierarchy, or of frequent to rare tags.
     """
     from hsearch.addresses import is_address
     from hsearch.cli import store_summary
     from hsearch.data.contact_sheet import write_contact_sheet
     from hsearch.data.library import open_data
+    from hsearch.data.splits import default_splits
 
     store = open_data(name)
+    kind = kind or default_splits(store)
     size = megabytes(store.path.stat().st_size)
     click.echo(f"{store.name}: {len(store)} images, {size}")
     if store.tag_names:
@@ -273,7 +290,10 @@ def show(name: str, kind: "Splits", sheet: Path | None) -> None:
     if isinstance(splits, str):
         click.echo(f"\nNo folds: {splits}")
     else:
-        print_table(*store_summary.folds(store, splits), title="")
+        title = f"\n{store_summary.split_words(store, kind)}"
+        print_table(*store_summary.folds(store, splits), title=title)
+        for sentence in store_summary.idle_levels(store, splits):
+            click.echo(sentence)
     path = sheet or (
         Path(f"{store.name}.png") if is_address(name) else store.path.with_suffix(".png")
     )
@@ -281,7 +301,7 @@ def show(name: str, kind: "Splits", sheet: Path | None) -> None:
     click.echo(f"\nContact sheet: {path}")
 
 
-def _splits(store: "Store", kind: "Splits" = "disjoint") -> "StoreSplits | str":
+def _splits(store: "Store", kind: "Splits | None" = None) -> "StoreSplits | str":
     """The splits, or the sentence that says why there are none."""
     from hsearch.data.splits import split_store
     from hsearch.errors import HsearchError

@@ -3,6 +3,7 @@
 import os
 import secrets
 import time
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from hsearch.cli.options import NO_TRACKING
 
 if TYPE_CHECKING:
     from hsearch.cluster.submission import RayJob
+    from hsearch.search.domain import StartPoint
     from hsearch.search.plan import StudyPlan
     from hsearch.search.study import Study
 
@@ -24,26 +26,30 @@ START_SECONDS = 300.0
 """How long a job may take until its driver is at work; afterwards nobody waits for it."""
 
 _PLACES = {"storage": "HSEARCH_STORAGE", "tracking_uri": "MLFLOW_TRACKING_URI"}
-_FOLDERS = ("HSEARCH_DATA", "HSEARCH_SHARED")
+_FOLDERS = ("HSEARCH_DATA", "HSEARCH_SHARED", "HSEARCH_WEIGHTS")
 
 
-def detach_search(ctx: click.Context, plan: "StudyPlan", name: str) -> None:
+def detach_search(
+    ctx: click.Context, plan: "StudyPlan", name: str, earlier: "Sequence[StartPoint]" = ()
+) -> None:
     """Submits the command of a context, and waits until its driver is at work.
 
     Args:
         ctx: Of `tune`; its parameters have been checked.
         plan: That follows from them.
         name: Of the study.
+        earlier: Start points of another study.
     """
     from hsearch.search.lease import Lease
     from hsearch.search.study import Study
 
     _check_secrets(ctx)
     # The study is made here, so that no two processes make its storage at once.
-    with closing(Study.open(name, ctx.params["storage"], plan.spec, plan.space)) as study:
+    storage = ctx.params["storage"]
+    with closing(Study.open(name, storage, plan.spec, plan.space, earlier)) as study:
         try:
             Lease(study, waiting=click.echo).check_free()
-            _wait(_submitted(ctx, plan, name), study, _ways(name, ctx.params["storage"]))
+            _wait(_submitted(ctx, plan, name), study, _ways(name, storage))
         except Exception:
             study.remove_if_unused()
             raise
@@ -139,6 +145,7 @@ def _instead(ctx: click.Context, plan: "StudyPlan", name: str) -> dict[str, obje
         "out": _absolute(str(given["out"])),
         "space_file": given["space_file"] and _absolute(str(given["space_file"])),
         "data": given["data"] and _absolute_data(given["data"]),
+        "recipe": given["recipe"] and _absolute_recipe(given["recipe"]),
         "settings": _absolute_settings(given["settings"], plan.spec.job.training.model.weights),
         "storage": _absolute_storage(given["storage"]),
         "tracking_uri": given["tracking_uri"],
@@ -158,6 +165,12 @@ def _absolute_data(text: str) -> str:
     from hsearch.addresses import STORE_SUFFIX
 
     return _absolute(text) if text.endswith(STORE_SUFFIX) or os.sep in text else text
+
+
+def _absolute_recipe(text: str) -> str:
+    from hsearch.recipes import is_own_file
+
+    return _absolute(text) if is_own_file(text) else text
 
 
 def _absolute_settings(texts: tuple[str, ...], weights: str) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from hsearch.errors import HsearchError, did_you_mean
 VERBS = {
     "data": "Prepare data sets and look at them.",
     "methods": "List the methods, or show one with its knobs and ranges.",
+    "recipes": "List the recipes, or print one as YAML to copy.",
     "tune": "Search the best knobs of a method; run again, it continues.",
     "attach": "Watch a running search, from anywhere; Ctrl-C leaves it alone.",
     "stop": "Stop searches and reproductions, from anywhere; they can go on.",

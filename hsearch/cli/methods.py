@@ -60,7 +60,7 @@ class _Knob:
 
 @dataclass(frozen=True)
 class _Recipe:
-    """The main facts of a recipe; `knobs` are those that it gives to the method."""
+    """The main facts of a recipe for a method; `knobs` are those that it gives to the method."""
 
     name: str
     about: str
@@ -82,6 +82,7 @@ class _Page:
     name: str
     summary: str
     paper: str
+    readings: Mapping[str, str]
     groups: Mapping[str, float]
     data: str
     wishes: Mapping[str, object]
@@ -110,6 +111,7 @@ def _page(method: str) -> _Page:
     space, kind = load_space(method), load_method(method)
     return _Page(
         *_summary(method),
+        readings=_readings(kind.__doc__ or ""),
         groups=dict(kind.groups),
         data=DATA[kind.task],
         wishes=_dotted(kind.wishes),
@@ -119,11 +121,22 @@ def _page(method: str) -> _Page:
     )
 
 
+def _readings(docstring: str) -> dict[str, str]:
+    """What of a method is published and what is our reading, as far as its docstring says."""
+    section = r"^((?:Published|Our reading)\b[^\n]*):\n((?:    [^\n]*\n)+)"
+    found = re.findall(section, inspect.cleandoc(docstring), re.MULTILINE)
+    return {title: " ".join(text.split()) for title, text in found}
+
+
 def _recipe(name: str, about: str, method: str) -> _Recipe:
     from hsearch.methods import load_method
-    from hsearch.recipes import load_recipe, recipe_knobs
+    from hsearch.recipes import compose, read_recipe, recipe_knobs
+    from hsearch.spec import TrainingSpec
 
-    training = load_recipe(name, wishes=load_method(method).wishes)
+    recipe = read_recipe(name)
+    given = recipe.settings_for(method)
+    settings = {key: value for key, value in given.items() if not key.startswith("method.")}
+    training = TrainingSpec.from_dict(compose(recipe, {}, load_method(method).wishes, settings))
     return _Recipe(
         name,
         about,
@@ -178,6 +191,8 @@ def _range(
 
 def _show(page: _Page) -> None:
     click.echo(f"{page.name}\n{page.summary}\n{page.paper}\n")
+    for title, text in page.readings.items():
+        click.echo(f"{title}:\n{text}\n")
     print_table(["knob", "type", "meaning"], [[k.name, k.type, k.about] for k in page.knobs])
     click.echo()
     print_table(["knob", "published", "searched", "only when"], [_row(k) for k in page.knobs])

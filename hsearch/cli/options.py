@@ -17,6 +17,8 @@ _Command = TypeVar("_Command", bound=Callable[..., object])
 
 STORAGE = "sqlite:///hsearch.db"
 NO_TRACKING = "none"
+SPLITS = ("stratified", "disjoint", "mlrc")
+"""The values of `hsearch.folds.Splits`, which takes longer to import than `--help` may take."""
 
 
 def training_options(command: _Command) -> _Command:
@@ -29,16 +31,23 @@ def training_options(command: _Command) -> _Command:
         ),
         click.option(
             "--splits",
-            default="disjoint",
-            show_default=True,
-            type=click.Choice(["disjoint", "mlrc"]),
-            help="Even class-disjoint folds, or the Reality Check's own ranges.",
+            show_default="the recipe's; else stratified for own images, disjoint for others",
+            type=click.Choice(SPLITS),
+            help="How classes are split: drawn such that all folds and the test are alike, in even "
+            "ranges of their order, or in the Reality Check's own ranges. `hsearch data show` "
+            "shows what they hold.",
         ),
         click.option(
             "--recipe",
-            show_default="small; small-labels for several labels",
-            help="Named training settings: small, small-labels, mlrc, or one that "
-            "`hsearch methods NAME` lists.",
+            show_default="follows the data",
+            help="Named training settings, which `hsearch recipes` lists, or a YAML file of your "
+            "own.",
+        ),
+        click.option(
+            "--regime",
+            type=click.Choice(["frozen", "lora", "full"]),
+            help="What of the backbone trains: nothing, adapters, or everything. Short for --set "
+            "model.regime=R; by default the recipe's.",
         ),
         click.option(
             "--set",
@@ -183,12 +192,16 @@ def cluster_options(command: _Command) -> _Command:
     return found
 
 
-def read_settings(texts: tuple[str, ...], epochs: int | None) -> "dict[str, Value]":
-    """Returns the values of all `--set` and of `--epochs` by dotted key, none of them twice."""
+def read_settings(
+    texts: tuple[str, ...], epochs: int | None, regime: str | None = None
+) -> "dict[str, Value]":
+    """Returns the values of all `--set`, `--epochs` and `--regime` by dotted key, none twice."""
     from hsearch.training.resolve import parse_setting
 
     if epochs is not None:
         texts = (*texts, f"schedule.epochs={epochs}")
+    if regime is not None:
+        texts = (*texts, f"model.regime={regime}")
     pairs = [parse_setting(text) for text in texts]
     keys = [key for key, _ in pairs]
     twice = next((key for key in keys if keys.count(key) > 1), None)

@@ -46,3 +46,10 @@ def plain_lines(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[s
 def megabytes(num_bytes: int) -> str:
     """Returns a size in words."""
     return f"{num_bytes / 1e6:.1f} MB"
+
+
+def tell_recipe(why: str, notes: Sequence[str], warnings: Sequence[str]) -> None:
+    """Prints which recipe is used and what of it is left out; warnings go to stderr."""
+    click.echo("\n".join((why, *notes)))
+    for warning in warnings:
+        click.echo(f"hsearch: warning: {warning}", err=True)

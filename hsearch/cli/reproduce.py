@@ -171,6 +171,7 @@ def _reproduce(
     """Reproduces, and returns what came of it; None if it was stopped before."""
     from hsearch.cli.reproducing import ReproductionProgress, so_far
     from hsearch.cluster.reproducing import forget_runs, is_over, run_reproduction
+    from hsearch.data.library import open_data
     from hsearch.data.places import absolute
     from hsearch.search.lease import Lease
     from hsearch.search.reproduced import runs_folder
@@ -185,6 +186,7 @@ def _reproduce(
         waiting = partial(click.echo, err=aside)
         lease = stack.enter_context(Lease(reproduction, waiting=waiting))
         reproduction.set_attribute("command", command)
+        reproduction.set_attribute("level_names", open_data(spec.job.data).level_names)
         if anew:
             forget_runs(options.folder, spec)
         reproduction.begin(runs)

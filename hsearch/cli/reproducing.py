@@ -30,7 +30,11 @@ def result_rows(record: ReproductionRecord) -> tuple[list[str], list[list[str]]]
     one_network = len(record.spec.folds) == 1
     floor = record.floor or {}
     rows = [
-        [metric_title(name), *(str(found[name]) for found in means.values()), _value(floor, name)]
+        [
+            metric_title(name, record.level_names),
+            *(str(found[name]) for found in means.values()),
+            _value(floor, name),
+        ]
         for name in next(iter(means.values()), floor)
     ]
     kinds = ["score"] if one_network else list(means)
@@ -92,7 +96,7 @@ class ReproductionProgress(RunWatch):
         aside: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.spec = record.spec
+        self.spec, self.level_names = record.spec, record.level_names
         self.floor_noun = floor_words(record).noun
         self.runs = {run.number: run for run in record.runs}
         self.ended, self.again = ended, again
@@ -174,10 +178,11 @@ class ReproductionProgress(RunWatch):
             return f"failed: {run.reason}"
         found = {kind: metrics for kind in KINDS if (metrics := run.tested.metrics(kind))}
         name = self.spec.objective(run.tested.separated)
+        title = metric_title(name, self.level_names)
         if len(found) == 1:
-            return f"tested  {metric_title(name)} {run.tested.separated[name]:.4f}"
+            return f"tested  {title} {run.tested.separated[name]:.4f}"
         scores = ", ".join(f"{metrics[name]:.4f} {kind}" for kind, metrics in found.items())
-        return f"tested  {metric_title(name)} {scores}"
+        return f"tested  {title} {scores}"
 
     def _trained(self) -> int:
         return sum(len(run.folds) for run in self.runs.values())

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 
@@ -21,12 +22,14 @@ from hsearch.cli.study_words import (
     stopped_words,
 )
 from hsearch.folds import NUM_FOLDS
-from hsearch.results import EpochRecord, score_of, score_title
+from hsearch.methods import load_method
+from hsearch.results import EpochRecord, FoldTime, score_of
 from hsearch.search.record import StudyRecord, TrialRecord
 from hsearch.search.watch import Watch
-from hsearch.words import plural
+from hsearch.words import FLOORS, plural
 
 _SHOWN_FOLDS = 8
+_LINE_SECONDS = 10.0
 
 
 class Pace:
@@ -88,6 +91,54 @@ class Pace:
         return max(0.0, 60 * left / pace - (self.clock() - self.noted))
 
 
+@dataclass(frozen=True)
+class Computing:
+    """How far the features of a frozen backbone are.
+
+    Attributes:
+        began: When this was first heard of.
+        first: Views that were there then.
+        total: All views.
+        done: Views that are there now.
+        now: When this was last heard of.
+        said: When it was last printed.
+        ended: Whether all are there.
+    """
+
+    began: float
+    first: int
+    total: int
+    done: int = 0
+    now: float = 0.0
+    said: float = 0.0
+    ended: bool = False
+
+    def words(self) -> str:
+        """Returns `features: 3,072 of 29,320 views, about 40 s left`."""
+        words = f"features: {self.done:,} of {self.total:,} views"
+        if self.done > self.first:
+            pace = (self.now - self.began) / (self.done - self.first)
+            words += f", about {duration_words(pace * (self.total - self.done))} left"
+        return words
+
+
+def time_words(
+    fold: FoldTime, frozen: FoldTime | None, groups: int, trials: int, *, race: bool
+) -> str:
+    """Returns `About 4 min a fold here; 50 trials with the race about 2.7 h; ...`."""
+    about = "At most" if fold.may_stop_early else "About"
+    own = duration_words(fold.study_seconds(trials, groups, race=race))
+    raced = " with the race" if race else ""
+    words = (
+        f"{about} {duration_words(fold.seconds)} a fold here; {plural(trials, 'trial')}{raced} "
+        f"{about.lower()} {own}"
+    )
+    if frozen is not None:
+        other = duration_words(frozen.study_seconds(trials, groups, race=race))
+        words += f"; `--regime frozen` {about.lower()} {other}"
+    return f"{words}."
+
+
 class SearchProgress(Watch):
     """Shows a search as it goes.
 
@@ -102,12 +153,13 @@ class SearchProgress(Watch):
     ) -> None:
         self.study, self.total = record, total
         self.objective = record.spec.job.objective
-        self.title = score_title(self.objective)
+        self.title = record.score_title
         self.console = Console(highlight=False, markup=False)
         self.trials = {trial.number: trial for trial in record.trials}
         self.best = record.best
         self.epochs: dict[tuple[int, int], EpochRecord] = {}
         self.workers = ""
+        self.computing: Computing | None = None
         self.pace = Pace(clock)
         self.live = Live(
             console=self.console,
@@ -120,8 +172,8 @@ class SearchProgress(Watch):
         job = self.study.spec.job
         self.said(
             f"Study {self.study.name}: {job.method.name} on {job.data}, recipe "
-            f"{job.training.recipe}, seed {job.seed}, {plural(self.total, 'trial')} of up to "
-            f"{NUM_FOLDS} folds"
+            f"{job.training.recipe}, {job.splits} splits, seed {job.seed}, "
+            f"{plural(self.total, 'trial')} of up to {NUM_FOLDS} folds"
         )
         if self.trials:
             self.said(self._so_far())
@@ -151,6 +203,35 @@ class SearchProgress(Watch):
     def said(self, sentence: str) -> None:
         """Prints the sentence, as one line where nobody but a program or a file reads it."""
         self.console.print(sentence, soft_wrap=not self.console.is_terminal)
+
+    def features(self, done: int, total: int) -> None:
+        """Keeps how far features are for the display, and prints a line now and then elsewhere."""
+        now = self.pace.clock()
+        if self.computing is None:
+            self.computing = Computing(now, done, total)
+            self.said(
+                f"Computing what the frozen backbone makes of the images: {total:,} views, once "
+                "for all trials and studies."
+            )
+        self.computing = replace(self.computing, now=now, done=done, total=total)
+        if done == total and not self.computing.ended:
+            self.computing = replace(self.computing, ended=True)
+            self.said(f"Features are ready, after {duration_words(now - self.computing.began)}.")
+        elif not self.console.is_terminal and now - self.computing.said > _LINE_SECONDS:
+            self.computing = replace(self.computing, said=now)
+            self.said(self.computing.words())
+
+    def timed(self, fold: FoldTime, frozen: FoldTime | None, groups: int) -> None:
+        """Prints how long the search will take, and in the frozen regime."""
+        self.said(time_words(fold, frozen, groups, self.total, race=self.study.spec.race))
+
+    def validation_floor(self, score: float) -> None:
+        """Prints what the search has to beat."""
+        noun = FLOORS[load_method(self.study.spec.job.method.name).task].noun
+        self.said(
+            f"Floor: {self.title} {score:.4f}, by {noun} without any training (mean over "
+            f"{NUM_FOLDS} folds)."
+        )
 
     def groups(self, alive: int, wanted: int) -> None:
         """Keeps the numbers for the display."""
@@ -217,7 +298,9 @@ class SearchProgress(Watch):
     def _pace_words(self, trials: tuple[TrialRecord, ...]) -> str:
         pace, left = self.pace.folds_per_minute(), self.pace.seconds_left(trials, self.total)
         parts = [self.workers] if self.workers else []
-        if pace is None or left is None:
+        if self.computing and not self.computing.ended:
+            parts.append(self.computing.words())
+        elif pace is None or left is None:
             parts.append("no epoch finished yet")
         else:
             parts += [f"{pace:.1f} folds a minute", f"about {duration_words(left)} left"]

@@ -5,13 +5,19 @@ from numpy.typing import NDArray
 
 from hsearch.cli.output import megabytes
 from hsearch.data.library import MEMORY_SHARE
-from hsearch.data.splits import StoreSplits
+from hsearch.data.splits import StoreSplits, default_splits, is_own, names_test
 from hsearch.data.store import Store
-from hsearch.folds import NUM_FOLDS
+from hsearch.folds import NUM_FOLDS, Splits
 
 _EXAMPLES = 3
 _TAGS = 5
 """How many of the most and of the least frequent tags are shown."""
+_KINDS: dict[Splits, str] = {
+    "stratified": "classes are drawn such that all parts have their share of every coarser label "
+    "and of the images; the draw belongs to the data set, whatever the seed of a study",
+    "disjoint": "classes are cut into even ranges of their order",
+    "mlrc": "classes are cut into the Reality Check's own ranges of their order",
+}
 
 
 def levels(store: Store) -> list[tuple[str, str, str]]:
@@ -52,20 +58,78 @@ def facts(store: Store) -> list[tuple[str, str]]:
     ]
 
 
-def folds(store: Store, splits: StoreSplits) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Returns columns and rows: how many classes, or labels, and images every part has."""
-    parts = [("trainval", splits.trainval), ("test", splits.test)]
-    for number in range(NUM_FOLDS):
-        fold = splits.fold(number)
-        parts += [(f"fold {number} train", fold.train), (f"fold {number} val", fold.validation)]
-    rows = [(part, str(_num_labels(store, ids)), str(len(ids))) for part, ids in parts]
-    return ("part", "tags" if store.tag_names else "classes", "images"), list(rows)
-
-
-def _num_labels(store: Store, rows: NDArray[np.int64]) -> int:
+def split_words(store: Store, kind: Splits) -> str:
+    """Returns which splits these are and why, in a sentence or two."""
     if store.tag_names:
-        return int(store.tags[rows].any(axis=0).sum())
-    return len(np.unique(store.classes[rows]))
+        test = "the data set's own test images" if names_test(store) else "a fifth of the images"
+        return (
+            "Splits: images are dealt out such that every part has its share of every tag; the "
+            f"test is {test}."
+        )
+    others = " or ".join(other for other in _KINDS if other != kind)
+    why = "as --splits says"
+    if kind == default_splits(store):
+        whose = "own images" if is_own(store) else "data that are not a user's own images"
+        why = f"the default for {whose}"
+    test = "the data set's own test classes" if names_test(store) else "half of the classes"
+    return (
+        f"Splits: {kind} ({why}; --splits {others} shows others): {_KINDS[kind]}. The test is "
+        f"{test}."
+    )
+
+
+def folds(store: Store, splits: StoreSplits) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Returns columns and rows: what the test and every fold's validation hold, by level.
+
+    A fold trains on the rest of trainval.
+    """
+    folds = [splits.fold(number).validation for number in range(NUM_FOLDS)]
+    parts = [(f"fold {number} validation", rows) for number, rows in enumerate(folds)]
+    parts = [("trainval", splits.trainval), *parts, ("test", splits.test)]
+    levels = ("tags",) if store.tag_names else store.hierarchy.level_names
+    per_class = "images per tag" if store.tag_names else "images per class"
+    cells = [(part, str(len(rows)), *_held(store, rows)) for part, rows in parts]
+    return ("part", "images", *levels, per_class), cells
+
+
+def idle_levels(store: Store, splits: StoreSplits) -> list[str]:
+    """Returns a sentence for every level whose metrics say nothing of their own on some fold."""
+    if store.tag_names:
+        return []
+    names, sentences = store.hierarchy.level_names, []
+    folds = [np.unique(store.classes[splits.fold(n).validation]) for n in range(NUM_FOLDS)]
+    for level, name in enumerate(names[:-1]):
+        labels = [len(np.unique(store.hierarchy.paths[fold, level])) for fold in folds]
+        alone = [n for n, fold in enumerate(folds) if labels[n] == len(fold)]
+        if alone:
+            sentences.append(
+                f"{_numbered(alone)}: no two classes share their {name}, so metrics at {name} are "
+                f"those at {names[-1]}."
+            )
+        single = [n for n, count in enumerate(labels) if count == 1]
+        if single:
+            sentences.append(
+                f"{_numbered(single)}: all classes share their {name}, so metrics at {name} are "
+                "perfect whatever is trained."
+            )
+    return sentences
+
+
+def _numbered(folds: list[int]) -> str:
+    return f"Fold{'s' if folds[1:] else ''} {', '.join(map(str, folds))}"
+
+
+def _held(store: Store, rows: NDArray[np.int64]) -> list[str]:
+    """How many labels of each level, or tags, some images have, and the images per class or tag."""
+    if store.tag_names:
+        images = store.tags[rows].sum(axis=0)
+        labels = [int(np.count_nonzero(images))]
+    else:
+        images = np.bincount(store.classes[rows])
+        labels = [len(np.unique(column)) for column in store.hierarchy.paths[store.classes[rows]].T]
+    some = images[images > 0]
+    least, most = (some.min(), some.max()) if some.size else (0, 0)
+    return [*map(str, labels), f"{least} to {most}"]
 
 
 def _labels(store: Store) -> list[tuple[str, str]]:

@@ -82,7 +82,6 @@ def find_trial(name: str, storage: str) -> "tuple[StudyRecord, TrialRecord]":
 
 def _list(records: "list[StudyRecord]") -> None:
     from hsearch.cli.study_words import count_words, score_words
-    from hsearch.results import score_title
 
     records.sort(key=lambda r: (r.spec.job.data, r.spec.job.objective, -_best_score(r), r.name))
     rows = [
@@ -90,7 +89,7 @@ def _list(records: "list[StudyRecord]") -> None:
             record.name,
             record.spec.job.method.name,
             record.spec.job.data,
-            score_title(record.spec.job.objective),
+            record.score_title,
             score_words(record.best) if record.best else "-",
             count_words(record.trials, searching=record.searching),
             f"{record.folds_trained} / {record.folds_saved}",
@@ -112,14 +111,14 @@ def _best_score(record: "StudyRecord") -> float:
 
 def _show(record: "StudyRecord", storage: str) -> None:
     from hsearch.cli.study_words import count_words, print_result
-    from hsearch.results import score_title
 
     spec, job = record.spec, record.spec.job
-    schedule, objective = job.training.schedule, score_title(job.objective)
+    schedule, objective = job.training.schedule, record.score_title
     facts = [
         ("method", job.method.name),
         ("data", job.data),
         ("recipe", f"{job.training.recipe}, at most {plural(schedule.epochs, 'epoch')}"),
+        *([("levels", " > ".join(record.level_names))] if record.level_names else []),
         ("objective", objective),
         ("splits", f"{job.splits}, seed {job.seed}"),
         ("sampler", f"{spec.sampler}, {'with' if spec.race else 'without'} race"),
@@ -130,7 +129,7 @@ def _show(record: "StudyRecord", storage: str) -> None:
     print_table(("what", "value"), facts, title=f"Study {record.name}")
     click.echo()
     print_result(record)
-    for sentence in _reproduced(record.name, storage):
+    for sentence in _reproduced(record, storage):
         click.echo(sentence)
     columns = ("trial", objective, "folds", "state", "source")
     rows = [_row(trial, record.searching) for trial in record.trials]
@@ -139,23 +138,24 @@ def _show(record: "StudyRecord", storage: str) -> None:
         click.echo(f"\nKnobs of one of them: hsearch studies {record.name}/TRIAL")
 
 
-def _reproduced(name: str, storage: str) -> Iterator[str]:
+def _reproduced(record: "StudyRecord", storage: str) -> Iterator[str]:
     """Yields a sentence per reproduction of a study."""
     from hsearch.search.reproduced import PROTOCOLS
     from hsearch.search.reproduction import load_reproduction
     from hsearch.words import metric_title
 
     for protocol in PROTOCOLS:
-        found = load_reproduction(name, protocol, storage)
+        found = load_reproduction(record.name, protocol, storage)
         if found is not None and found.complete:
             kind, means = "separated", found.means("separated")
             metric = found.spec.objective({key: mean.mean for key, mean in means.items()})
             if protocol == "classic":
                 kind = "one network"
+            title = metric_title(metric, found.level_names or record.level_names)
             yield (
                 f"Reproduced ({protocol}, trial {found.spec.trial}, "
-                f"{plural(len(found.complete), 'run')}): {metric_title(metric)} {means[metric]} on "
-                f"the test images, {kind}; more with `hsearch compare {name}`."
+                f"{plural(len(found.complete), 'run')}): {title} {means[metric]} on "
+                f"the test images, {kind}; more with `hsearch compare {record.name}`."
             )
 
 

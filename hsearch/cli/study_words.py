@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping
 import click
 
 from hsearch.cli.output import print_table
-from hsearch.results import score_title
 from hsearch.search.record import StudyRecord, TrialRecord, TrialState
 from hsearch.spec import KnobValue
-from hsearch.words import plural, typed
+from hsearch.words import FLOORS, plural, typed
 
 _SHOWN_REASONS = 5
 
@@ -118,6 +117,30 @@ def duration_words(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 2 * 3600 else f"{seconds / 3600:.1f} h"
 
 
+def floor_words(record: StudyRecord) -> str | None:
+    """Returns how the best trial stands beside what needs no training; None if not recorded."""
+    floor, best = record.floor, record.best
+    if floor is None:
+        return None
+    title = record.score_title
+    words = f"Floor ({_floor_noun(record)}, no training): {title} {floor:.4f}"
+    if best is None or best.score is None or best.sem is None:
+        return f"{words}."
+    gain = best.score - floor
+    if gain > 0:
+        return f"{words}; the best trial is {gain:.4f} above it."
+    return (
+        f"{words}. Training has not helped: the best trial is {-gain:.4f} below what needs none. "
+        "Try more trials or epochs, lower rates, or another --regime."
+    )
+
+
+def _floor_noun(record: StudyRecord) -> str:
+    from hsearch.methods import load_method
+
+    return FLOORS[load_method(record.spec.job.method.name).task].noun
+
+
 def failure_lines(record: StudyRecord) -> list[str]:
     """Returns a line for each of the first reasons why trials failed, and how many more there are.
 
@@ -152,8 +175,10 @@ def print_result(record: StudyRecord) -> None:
     if best is None:
         click.echo("No trial has finished all folds, so there is no best one.")
     else:
-        score = f"{score_title(record.spec.job.objective)} {score_words(best)}"
+        score = f"{record.score_title} {score_words(best)}"
         print_trial(best, f"Best: trial {best.number} ({best.source}), {score}")
+    if floor := floor_words(record):
+        click.echo(f"\n{floor}")
     click.echo(f"\n{saved_words(record)}")
     for line in failure_lines(record):
         click.echo(line)

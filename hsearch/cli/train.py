@@ -11,6 +11,7 @@ from click.core import ParameterSource
 
 from hsearch.addresses import is_address
 from hsearch.cli.options import read_settings, storage_option, training_options
+from hsearch.cli.output import tell_recipe
 from hsearch.cli.studies import find_trial
 from hsearch.words import plural
 
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
     from hsearch.search.record import TrialRecord
     from hsearch.spec import FoldJob
 
-_DECIDED_BY_LIKE = ("method", "data", "splits", "recipe", "settings", "epochs", "seed", "objective")
+_DECIDED_BY_LIKE = (
+    *("method", "data", "splits", "recipe", "regime", "settings", "epochs", "seed", "objective"),
+)
 
 
 def _of_this_machine(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
@@ -64,8 +67,9 @@ def train(
     like: str | None,
     fold: int,
     data: str | None,
-    splits: "Splits",
+    splits: "Splits | None",
     recipe: str | None,
+    regime: str | None,
     settings: tuple[str, ...],
     epochs: int | None,
     seed: int,
@@ -80,9 +84,10 @@ def train(
     The network of the best epoch, all settings and the result are kept in the folder of the run.
     Ctrl-C loses at most the running epoch.
     """
-    from hsearch.training.resolve import resolve_job
+    from hsearch.training.pretrained import check_network
+    from hsearch.training.resolve import resolve
 
-    trial = None
+    trial, resolved = None, None
     if like is not None:
         _refuse_decided(ctx)
         _, trial = find_trial(like, storage)
@@ -90,19 +95,23 @@ def train(
     elif method is None:
         raise click.UsageError("Say what to train: --method NAME, or --like STUDY/TRIAL.")
     else:
-        job = resolve_job(
+        resolved = resolve(
             method=method,
             data=data,
             recipe=recipe,
-            settings=read_settings(settings, epochs),
+            settings=read_settings(settings, epochs, regime),
             splits=splits,
             fold=fold,
             seed=seed,
             objective=objective,
         )
+        job = resolved.job
     if dry_run:
         click.echo(json.dumps(job.to_dict(), indent=2))
         return
+    if resolved is not None:
+        tell_recipe(resolved.why, resolved.notes, resolved.warnings)
+        check_network(job.training.model)
     _train(job, trial, workers, out or _default_folder(job))
 
 
@@ -119,6 +128,7 @@ def _refuse_decided(ctx: click.Context) -> None:
 
 def _train(job: "FoldJob", trial: "TrialRecord | None", workers: int, folder: Path) -> None:
     from hsearch.cli.progress import TrainingProgress
+    from hsearch.data.library import open_data
     from hsearch.training.launch import train_locally
 
     recorded = [] if trial is None else _nearest_first(trial, job.fold)
@@ -127,7 +137,8 @@ def _train(job: "FoldJob", trial: "TrialRecord | None", workers: int, folder: Pa
             f"The trial was recorded with {plural(recorded[0].ranks, 'rank')}, so that the score "
             f"may differ by rounding with {workers}."
         )
-    with _threads_of(recorded), TrainingProgress(job, folder) as progress:
+    names = open_data(job.data).level_names
+    with _threads_of(recorded), TrainingProgress(job, folder, names) as progress:
         result = train_locally(job, progress, folder, workers)
         progress.finished(result)
     if trial is not None:

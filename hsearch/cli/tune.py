@@ -3,8 +3,9 @@
 import json
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +21,13 @@ from hsearch.cli.options import (
     tracking_option,
     training_options,
 )
+from hsearch.cli.output import tell_recipe
 from hsearch.words import plural
 
 if TYPE_CHECKING:
     from hsearch.cluster.run import SearchOptions
     from hsearch.folds import Splits
+    from hsearch.search.domain import StartPoint
     from hsearch.search.lease import Lease
     from hsearch.search.plan import StudyPlan
     from hsearch.search.record import Sampler, StudyRecord
@@ -49,8 +52,7 @@ def _study_name(ctx: click.Context, param: click.Parameter, value: str | None) -
 @training_options
 @click.option(
     "--trials",
-    default=50,
-    show_default=True,
+    show_default="the recipe's, else 50",
     type=click.IntRange(1),
     help="How many the whole study shall have; a larger number extends it.",
 )
@@ -70,10 +72,15 @@ def _study_name(ctx: click.Context, param: click.Parameter, value: str | None) -
 )
 @click.option(
     "--sampler",
-    default="tpe",
-    show_default=True,
+    show_default="the recipe's, else tpe",
     type=click.Choice(["tpe", "gp", "random"]),
     help="Who proposes knobs.",
+)
+@click.option(
+    "--start-from",
+    metavar="STUDY",
+    help="Another study of the method, whose 5 best trials are tried right after the published "
+    "values.",
 )
 @click.option(
     "--race/--no-race",
@@ -95,18 +102,20 @@ def tune(
     ctx: click.Context,
     method: str,
     data: str | None,
-    splits: "Splits",
+    splits: "Splits | None",
     recipe: str | None,
+    regime: str | None,
     settings: tuple[str, ...],
     epochs: int | None,
     seed: int,
     objective: str | None,
-    trials: int,
+    trials: int | None,
     name: str | None,
     storage: str,
     tracking_uri: str,
     space_file: Path | None,
-    sampler: "Sampler",
+    sampler: "Sampler | None",
+    start_from: str | None,
     race: bool,
     cluster: dict[str, Any],
     detach: bool,
@@ -119,56 +128,69 @@ def tune(
     that is set with --set is not searched.
     """
     from hsearch.search.plan import plan_study
+    from hsearch.search.start_from import points_of_study
     from hsearch.tracking.address import checked_uri
 
     plan = plan_study(
         method=method,
         data=data,
         recipe=recipe,
-        settings=read_settings(settings, epochs),
+        settings=read_settings(settings, epochs, regime),
         splits=splits,
         seed=seed,
         objective=objective,
+        trials=trials,
         sampler=sampler,
         race=race,
         space_file=space_file,
+        start_from=start_from,
     )
     if tracking_uri != NO_TRACKING:
         checked_uri(tracking_uri)
     name = name or plan.default_name
+    earlier = points_of_study(plan, name, storage)
     if dry_run:
-        click.echo(json.dumps(_page(plan, name, trials), indent=2))
+        click.echo(json.dumps(_page(plan, name, earlier), indent=2))
         return
     from hsearch.cluster.options import check_options
     from hsearch.cluster.run import SearchOptions
 
     if detach:
         cluster["address"] = cluster["address"] or "auto"
-    options = SearchOptions(trials=trials, **cluster)
+    options = SearchOptions(trials=plan.trials, **cluster)
     plan.check_workers(options.workers_per_fold)
     check_options(options)
+    tell_recipe(plan.why, plan.notes, plan.warnings)
     if detach:
         from hsearch.cli.detaching import detach_search
 
-        detach_search(ctx, plan, name)
+        detach_search(ctx, plan, name, earlier)
         return
-    _search(plan, name, storage, tracking_uri, options, command_of(ctx))
+    if options.address is None:  # elsewhere each machine has its own files of weights
+        from hsearch.training.pretrained import check_network
+
+        check_network(plan.spec.job.training.model)
+    _search(plan, name, storage, tracking_uri, options, command_of(ctx), earlier)
 
 
-def _page(plan: "StudyPlan", name: str, trials: int) -> dict[str, object]:
+def _page(plan: "StudyPlan", name: str, earlier: "Sequence[StartPoint]") -> dict[str, object]:
     """All that is known of a study before it begins."""
     from hsearch.folds import NUM_FOLDS
     from hsearch.search.proposal import first_proposals
 
     spec = plan.spec.to_dict()
-    first = first_proposals(plan.spec.job, plan.space, {})[0]
+    space = replace(plan.space, start=(*earlier, *plan.space.start))
+    first, *others = first_proposals(plan.spec.job, space)
     return {
         "study": name,
-        "trials": trials,
+        "why": plan.why,
+        "notes": list(plan.notes),
+        "warnings": list(plan.warnings),
+        "trials": plan.trials,
         "folds": NUM_FOLDS,
         "space": spec.pop("space"),
         "first": {"source": first.source, "values": first.knobs},
-        "start": [{"source": p.source, "values": dict(p.values)} for p in plan.space.start],
+        "start": [{"source": point.source, "values": point.knobs} for point in others],
         **spec,
     }
 
@@ -180,19 +202,22 @@ def _search(
     tracking_uri: str,
     options: "SearchOptions",
     command: str,
+    earlier: "Sequence[StartPoint]",
 ) -> None:
     from hsearch.cli.searching import SearchProgress
     from hsearch.cli.study_words import stopped_words
     from hsearch.cluster.run import run_search
+    from hsearch.data.library import open_data
     from hsearch.search.lease import Lease
     from hsearch.search.news import Newsroom
     from hsearch.search.study import Study
 
-    with closing(Study.open(name, storage, plan.spec, plan.space)) as study:
+    with closing(Study.open(name, storage, plan.spec, plan.space, earlier)) as study:
         lease = Lease(study, waiting=click.echo)
         try:
             with lease, _tracking(study, tracking_uri, lease, options.trials) as tracker:
                 study.set_attribute("command", command)
+                study.set_attribute("level_names", open_data(plan.spec.job.data).level_names)
                 record = study.record()
                 if record.is_over(options.trials):
                     has = plural(len(record.trials), "trial")

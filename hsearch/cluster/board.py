@@ -167,6 +167,18 @@ class Board:
         if self._holds(group, key):
             self._tell({"event": "epoch", "key": key, "record": record})
 
+    async def features(self, done: int, total: int) -> None:
+        """Groups have computed so many views together."""
+        self._tell({"event": "features", "done": done, "total": total})
+
+    async def timed(self, times: dict[str, Any]) -> None:
+        """A group knows how long its training will take."""
+        self._tell({"event": "timed", **times})
+
+    async def floor(self, score: float) -> None:
+        """A group knows what needs no training scores, as the mean over the folds."""
+        self._tell({"event": "floor", "score": score})
+
     async def finish(self, group: int, key: tuple[int, int], outcome: Event) -> None:
         """A group is done with its job; the word of a group that no longer holds it is ignored."""
         ticket = self._holds(group, key)

@@ -16,8 +16,9 @@ from hsearch.cluster.session import Session
 from hsearch.cluster.version import code_version
 from hsearch.data.places import absolute
 from hsearch.errors import ClusterError, HsearchError
-from hsearch.results import EpochRecord
+from hsearch.results import EpochRecord, FoldTime
 from hsearch.search.watch import Watch
+from hsearch.training.pretrained import weights_place
 from hsearch.words import plural
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ def _passed_on() -> dict[str, str]:
     """Returns what workers take over from the environment of the driver; none of it is secret."""
     names = ("HSEARCH_DATA", "HSEARCH_COPIES_GB")
     found = {name: os.environ[name] for name in names if name in os.environ}
-    shared = shared_place()
-    return found if shared is None else {**found, "HSEARCH_SHARED": str(absolute(shared))}
+    places = {"HSEARCH_SHARED": shared_place(), "HSEARCH_WEIGHTS": weights_place()}
+    return found | {name: str(absolute(place)) for name, place in places.items() if place}
 
 
 def check_held(name: str, lost: threading.Event) -> None:
@@ -89,6 +90,8 @@ class Crew:
         self.trouble: HsearchError | None = None
         self._events: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._tended = 0.0
+        self._time_said = noun != "trial"
+        self._floor_said = noun != "trial"  # a reproduction has the floor of the test images
         self._over = threading.Event()
 
     @property
@@ -189,13 +192,19 @@ class Crew:
         self.watch.said(f"{groups} at work, room for {self.wanted}{waiting}.")
         self.watch.groups(self.alive, self.wanted)
 
-    def _pass_on(self, event: dict[str, Any]) -> None:
+    def _pass_on(self, event: dict[str, Any]) -> None:  # noqa: C901 (a flat list of events)
         match event["event"]:
             case "epoch":
                 number, fold = event["key"]
                 record = EpochRecord.model_validate_json(event["record"])
                 self._longest_epoch = max(self._longest_epoch, record.seconds)
                 self.watch.epoch(number, fold, record)
+            case "features":
+                self.watch.features(event["done"], event["total"])
+            case "timed":
+                self._tell_time(event)
+            case "floor":
+                self._tell_floor(event["score"])
             case "group":
                 self.alive, self._leaving = event["alive"], event["leaving"]
             case "retry":
@@ -209,6 +218,23 @@ class Crew:
                 self.watch.said(event["sentence"])
             case "trouble":
                 self.trouble = ClusterError(event["sentence"])
+
+    def _tell_time(self, event: dict[str, Any]) -> None:
+        """Says once how long the search will take; every group times its first training."""
+        if not self._time_said:
+            self._time_said = True
+            other = event["frozen"]
+            self.watch.timed(
+                FoldTime.from_dict(event["own"]),
+                None if other is None else FoldTime.from_dict(other),
+                self.size,
+            )
+
+    def _tell_floor(self, score: float) -> None:
+        """Says once what the search has to beat; every group tells it of every fold."""
+        if not self._floor_said:
+            self._floor_said = True
+            self.watch.validation_floor(score)
 
     def _retry_words(self, event: dict[str, Any]) -> str:
         number, fold = event["key"]

@@ -2,6 +2,8 @@
 
 import secrets
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,9 +31,11 @@ class SearchOptions(ClusterOptions):
 
     Attributes:
         trials: How many trials the study shall have.
+        hours: After how long the search ends gracefully; None for as long as it takes.
     """
 
     trials: int
+    hours: float | None = None
 
 
 def run_search(
@@ -57,7 +61,7 @@ def run_search(
     halted, stopping = halted or threading.Event(), stopping or threading.Event()
     folder = absolute(options.folder) / study.name
     wake = tracker.wake if tracker else lambda: None
-    with ray_session(options.address) as session:
+    with _time_limit(options.hours, stopping), ray_session(options.address) as session:
         plan = first_plan(options, session, watch.said, halted, stopping)
         if plan is None:
             check_held(study.name, halted)
@@ -73,6 +77,21 @@ def run_search(
             crew.check_end(study.name)
         desk.close()
     return study.record()
+
+
+@contextmanager
+def _time_limit(hours: float | None, stopping: threading.Event) -> Iterator[None]:
+    """Lets the search wind down when its time is up, as if somebody had asked for it."""
+    if hours is None:
+        yield
+        return
+    timer = threading.Timer(3600 * hours, stopping.set)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _concurrency(crew: Crew, desk: Desk) -> int:

@@ -4,9 +4,11 @@ import gc
 import json
 import os
 import socket
+import statistics
 import tempfile
+import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,16 +24,19 @@ from hsearch.cluster.board import LEAVE
 from hsearch.cluster.version import code_version
 from hsearch.errors import ConfigError, DatasetError, DivergedError, HsearchError
 from hsearch.folds import folds_of_run
-from hsearch.results import EpochRecord
+from hsearch.results import EpochRecord, Metrics, score_of
 from hsearch.search.reproduced import PICTURES
 from hsearch.spec import FoldJob
 from hsearch.training.folder import RunFolder
 from hsearch.training.kept import Train, local_folds, train_kept
 from hsearch.training.loop import PausedError, Report, train_fold
 from hsearch.training.testing import floor_metrics, score_run
+from hsearch.training.timing import fold_time, frozen_time
 
 PATIENCE_SECONDS = 20.0
 """How long a group waits for a job before its ranks meet again, far below any rank's timeout."""
+
+_TIMED_STEPS = 5
 
 CLAIM_SECONDS = 180.0
 """How long a run folder may stay locked for a worker that is gone: on NFS a cut-off machine's lock
@@ -94,7 +99,7 @@ def _outcome(
     job = FoldJob.model_validate_json(ticket["job"])
     alone = distributed.world_size() == 1  # asked now: Ray may take a broken group down meanwhile
     try:
-        return {"result": _result(ticket, job, _ToBoard(board, group, ticket["key"]), train)}
+        return {"result": _result(ticket, job, _ToBoard(board, group, job, ticket["key"]), train)}
     except PausedError:  # as the next one, it meets every rank alike
         return {"paused": "yes"}
     except DivergedError as error:
@@ -176,17 +181,53 @@ def _not_shared(folder: str) -> str:
 
 
 class _ToBoard(Report):
-    """Sends finished epochs to the board, without waiting."""
+    """Sends finished epochs to the board, without waiting.
 
-    def __init__(self, board: ActorHandle, group: int, key: tuple[int, int]) -> None:
-        self.board, self.group, self.key = board, group, key
+    Class attributes:
+        timed: Whether this process has timed a training.
+    """
+
+    timed = False
+
+    def __init__(self, board: ActorHandle, group: int, job: FoldJob, key: tuple[int, int]) -> None:
+        self.board, self.group, self.job, self.key = board, group, job, key
+        self._told = 0.0
+        self._validation = 0.0
+        self._timing: list[float] | None = None if _ToBoard.timed else []
+        _ToBoard.timed = True
 
     def warn(self, sentence: str) -> None:
         """Sends what a person should know."""
         self.board.warn.remote(sentence)
 
+    def features(self, done: int, total: int) -> None:
+        """Sends how far features are, about once a second."""
+        if distributed.rank() == 0 and (done == total or time.monotonic() > self._told + 1.0):
+            self._told = time.monotonic()
+            self.board.features.remote(done, total)
+
+    def floor(self, folds: Sequence[Metrics]) -> None:
+        """Sends the mean over the folds."""
+        scores = [score_of(metrics, self.job.objective) for metrics in folds]
+        self.board.floor.remote(statistics.fmean(scores))
+
+    def iteration(self, epoch: int, done: int, total: int) -> None:
+        """Times the first few steps of a process, and sends what a fold takes."""
+        if self._timing is None or distributed.rank() != 0:
+            return
+        self._timing.append(time.perf_counter())
+        if len(self._timing) > _TIMED_STEPS:
+            step = (self._timing[-1] - self._timing[0]) / (len(self._timing) - 1)
+            self._timing = None
+            own = fold_time(self.job, step=step, validation=self._validation)
+            frozen = frozen_time(self.job, self._validation) if self._validation else None
+            other = frozen.to_dict() if frozen else None
+            self.board.timed.remote({"own": own.to_dict(), "frozen": other})
+
     def epoch(self, record: EpochRecord) -> None:
         """Sends one epoch."""
+        if record.epoch == 0:
+            self._validation = record.seconds
         self.board.epoch.remote(self.group, self.key, record.model_dump_json())
 
     def must_pause(self) -> bool:

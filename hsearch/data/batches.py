@@ -1,8 +1,8 @@
-"""Batches of images, prepared by threads while the network computes."""
+"""Batches of images, or of their cached features, prepared while the network computes."""
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,12 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from hsearch.data.colors import draw_colors, recolor
-from hsearch.data.cutout import cut_out, draw_holes
+from hsearch.data.features import Features
 from hsearch.data.pixels import Pixels
-from hsearch.data.randaugment import draw_operations, operate
 from hsearch.data.samplers import check_batches, draw_epoch
-from hsearch.data.transforms import draw_crops, eval_image, resize, train_image
+from hsearch.data.views import Augmentation, FixedViews, draw_views, evaluated_image
 from hsearch.distributed import rank, world_size
 from hsearch.errors import ConfigError
 from hsearch.seeds import rng_for
@@ -28,13 +26,18 @@ PREFETCH = 3
 IntArray = NDArray[np.int64]
 Plan = tuple[IntArray, list[Callable[[], Tensor]]]
 
+Inputs = Pixels | FixedViews | Features
+"""What a network learns from: images, of which every draw makes a new view; fixed views of them;
+or what a frozen backbone makes of these views."""
+
 
 @dataclass(frozen=True)
 class Batch:
     """One training step's input on this rank.
 
     Attributes:
-        images: (V * b, 3, S, S) uint8: this rank's b images, all first views first.
+        images: (V * b, 3, S, S) uint8: this rank's b images, all first views first; or their
+            cached features, (V * b, ...) float32.
         labels: (V * B, L): the labels of the whole batch over all ranks, all first views first.
     """
 
@@ -47,7 +50,7 @@ class TrainingBatches:
     """The batches of every epoch of a job; each draw follows from seed, epoch and iteration.
 
     Attributes:
-        pixels: Where images come from.
+        inputs: Where images, or their features, come from.
         rows: (N,) rows of the training images.
         paths: (N, L) their label paths, by which the sampler draws.
         labels: (N, L) their label paths, or (N, C) multi-hot.
@@ -57,7 +60,7 @@ class TrainingBatches:
         views: Augmented copies V of each image.
     """
 
-    pixels: Pixels
+    inputs: Inputs
     rows: IntArray
     paths: IntArray
     labels: Tensor
@@ -73,6 +76,12 @@ class TrainingBatches:
                 f"an equal part, but got {self.batch.size} and {world_size()}."
             )
         check_batches(self.paths, self.batch)
+        fixed = self.inputs.num_views if isinstance(self.inputs, FixedViews | Features) else None
+        if fixed is not None and 1 < self.views > fixed:
+            raise ConfigError(
+                f"Batches have {self.views} views of each image, so in the frozen regime "
+                f"`image.cached_views` must be at least {self.views}, but got {fixed}."
+            )
 
     def epoch(self, epoch: int, iterations: int | None) -> "Epoch":
         """Returns the batches of one epoch; without a number of them an epoch of the sampler."""
@@ -83,22 +92,30 @@ class TrainingBatches:
 
     def plan(self, chosen: IntArray, epoch: int, iteration: int) -> list[Callable[[], Tensor]]:
         """Returns this rank's work for one batch; its draws are those of the whole batch."""
+        assert not isinstance(self.inputs, Features), "features need no work"
         rows = np.tile(self.rows[chosen], self.views)
+        part = self._own_part(rows.size)
+        if isinstance(self.inputs, FixedViews):
+            views, fixed = self._draw_views(len(chosen), epoch, iteration), self.inputs
+            return [partial(fixed.image, int(rows[i]), int(views[i])) for i in part]
         rng = rng_for(self.seed, "augmentation", epoch, iteration)
-        crops = draw_crops(rng, *self.pixels.sizes(rows), self.image)
-        colors = draw_colors(rng, rows.size, self.image)
-        holes = draw_holes(rng, rows.size, self.image)
-        operations = draw_operations(rng, rows.size, self.image)
-        part = np.arange(rows.size).reshape(self.views, world_size(), -1)[:, rank()].ravel()
+        drawn = Augmentation.draw(rng, self.inputs, rows, self.image)
+        return [partial(drawn.image, int(i)) for i in part]
 
-        def one(position: int) -> Tensor:
-            pixels = self.pixels[int(rows[position])]
-            image = train_image(pixels, crops, position, self.image.crop)
-            image = image if colors is None else recolor(image, colors, position)
-            image = image if holes is None else cut_out(image, holes, position)
-            return image if operations is None else operate(image, operations, position)
+    def features(self, chosen: IntArray, epoch: int, iteration: int) -> Tensor:
+        """Returns this rank's part of one batch, from the cache."""
+        assert isinstance(self.inputs, Features), "images are prepared by a plan"
+        rows = np.tile(self.rows[chosen], self.views)
+        views, part = self._draw_views(len(chosen), epoch, iteration), self._own_part(rows.size)
+        return self.inputs.of_views(rows[part], views[part])
 
-        return [partial(one, int(position)) for position in part]
+    def _own_part(self, count: int) -> IntArray:
+        return np.arange(count).reshape(self.views, world_size(), -1)[:, rank()].ravel()
+
+    def _draw_views(self, count: int, epoch: int, iteration: int) -> IntArray:
+        assert not isinstance(self.inputs, Pixels), "every draw of an image is a new view"
+        rng = rng_for(self.seed, "views", epoch, iteration)
+        return draw_views(rng, count, self.views, self.inputs.num_views)
 
 
 @dataclass(frozen=True)
@@ -127,23 +144,36 @@ class Epoch:
     def __iter__(self) -> Iterator[Batch]:
         labels, views = self.batches.labels, self.batches.views
         rows = enumerate(self.order, start=self.first)
+        if isinstance(self.batches.inputs, Features):
+            for i, row in rows:
+                features = self.batches.features(row, self.number, i)
+                yield Batch(features, labels[torch.from_numpy(np.tile(row, views))])
+            return
         plans = (self.batches.plan(row, self.number, i) for i, row in rows)
         for row, images in _prepare_ahead(zip(self.order, plans, strict=True)):
             yield Batch(images, labels[torch.from_numpy(np.tile(row, views))])
 
 
 def evaluation_batches(
-    pixels: Pixels, rows: IntArray, image: ImageSpec, batch_size: int = 64
+    inputs: Inputs, rows: IntArray, image: ImageSpec, batch_size: int = 64
 ) -> Iterator[Tensor]:
-    """Yields (b, 3, S, S) uint8 batches of the rows in order, as they are evaluated."""
+    """Yields batches of the rows in order, as they are evaluated.
 
-    def one(row: int) -> Tensor:
-        if image.evaluated == "squeezed":
-            return resize(pixels[row], image.crop, image.crop)
-        return eval_image(pixels[row], image.crop)
-
+    They are (b, 3, S, S) uint8 images, or (b, ...) float32 features where these are cached.
+    """
     parts = [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
-    plans: Iterator[Plan] = ((part, [partial(one, int(row)) for row in part]) for part in parts)
+    if isinstance(inputs, Features):
+        for part in parts:
+            yield inputs.evaluated(part)
+        return
+    pixels = inputs.pixels if isinstance(inputs, FixedViews) else inputs
+    one = partial(evaluated_image, pixels, image)
+    yield from prepared_images([partial(one, int(row)) for row in part] for part in parts)
+
+
+def prepared_images(batches: Iterable[list[Callable[[], Tensor]]]) -> Iterator[Tensor]:
+    """Makes images on threads, a few batches ahead; yields a stack of each batch in order."""
+    plans: Iterator[Plan] = ((np.arange(len(tasks)), tasks) for tasks in batches)
     for _, images in _prepare_ahead(plans):
         yield images
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from hsearch.data.archives import is_archive, stem, unpack
 from hsearch.data.images import SUFFIXES
 from hsearch.data.progress import Progress, silent
-from hsearch.data.records import Note, Problem, Record
+from hsearch.data.records import LevelNames, Note, Problem, Record
 from hsearch.errors import DatasetError
 
-Found = Iterator[Record | Problem | Note]
+Found = Iterator[Record | Problem | Note | LevelNames]
 """What a source yields."""
 
 OUTSIDE = "path out of the data's folder"

@@ -4,7 +4,7 @@ import difflib
 import os
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -17,9 +17,18 @@ from hsearch.addresses import (
     read_folder,
     shared_place,
 )
+from hsearch.data.layout import Found
 from hsearch.data.objects import Objects
 from hsearch.data.progress import Progress, silent
-from hsearch.data.records import BadFilesError, Note, Problem, Record, Report
+from hsearch.data.records import (
+    BadFilesError,
+    LevelNames,
+    Note,
+    Problem,
+    Record,
+    Report,
+    check_level_names,
+)
 from hsearch.data.remote import open_remote
 from hsearch.data.sources import Source, available_sources, load_source
 from hsearch.data.sources.huggingface import metadata_files
@@ -64,10 +73,19 @@ def prepared_names() -> list[str]:
 
 def shared_data() -> Address | None:
     """Returns where machines share prepared data: the folder `data` of $HSEARCH_SHARED."""
+    return _shared("data")
+
+
+def shared_features() -> Address | None:
+    """Returns where machines share cached features: the folder `features` of $HSEARCH_SHARED."""
+    return _shared("features")
+
+
+def _shared(folder: str) -> Address | None:
     shared = shared_place()
     if isinstance(shared, Path):
         shared = read_folder(shared.absolute().as_uri())
-    return shared / "data" if shared else None
+    return shared / folder if shared else None
 
 
 def shared_names() -> list[str]:
@@ -162,6 +180,7 @@ def prepare(
     *,
     source: str | None = None,
     size: int | None = DEFAULT_SIZE,
+    levels: Sequence[str] | None = None,
     skip_bad: bool = False,
     force: bool = False,
     progress: Progress = silent,
@@ -173,16 +192,38 @@ def prepare(
         path: The folder of images, a table, or the folder or archive of official files.
         source: What reads them; if not given, the one called `name`, or else what fits the path.
         size: Largest short side in pixels, at least 1; None keeps the original sizes.
+        levels: Names of the levels of one's own images, coarsest first: what folders stand for, or
+            columns of a table.
         skip_bad: Go on without what cannot be used.
         force: Replace a store of that name.
         progress: Is told how far unpacking, preparing, writing and checking are.
     """
     target = store_path(name)
     reader = _source_of(name, path, source)
+    if levels is not None:
+        _check_levels(name, reader, levels)
     with locked(_lock(target)):
         if target.exists() and not force:
             raise DatasetError(f"The data '{name}' is prepared already; replace it with --force.")
-        return _write(target, reader, path, size, skip_bad=skip_bad, progress=progress)
+        return _write(
+            target,
+            reader,
+            path,
+            size,
+            levels=None if levels is None else tuple(levels),
+            skip_bad=skip_bad,
+            progress=progress,
+        )
+
+
+def _check_levels(name: str, source: Source, levels: Sequence[str]) -> None:
+    if not source.is_own:
+        own = f": {', '.join(source.level_names)}" if source.level_names else ""
+        raise DatasetError(
+            f"Only the levels of own images are named with --levels, but '{name}' is read as "
+            f"{source.name}, which has its own{own}; leave --levels out."
+        )
+    check_level_names(levels)
 
 
 def _source_of(name: str, path: Path | None, given: str | None = None) -> Source:
@@ -214,6 +255,7 @@ def _write(
     path: Path | None,
     size: int | None,
     *,
+    levels: tuple[str, ...] | None = None,
     skip_bad: bool = False,
     progress: Progress = silent,
 ) -> Report:
@@ -225,8 +267,9 @@ def _write(
         "pillow": version("pillow"),
     }
     notes: list[str] = []
+    scratch = target.with_name(f".{target.stem}.unpacked")
     try:
-        with source.open(path, target.with_name(f".{target.stem}.unpacked"), progress) as found:
+        with source.open(path, scratch, progress, levels) as found:
             report = write_store(
                 target,
                 target.stem,
@@ -250,9 +293,7 @@ def _with_notes(report: Report, notes: list[str]) -> Report:
     return replace(report, notes=(*notes, *report.notes))
 
 
-def _without_notes(
-    found: Iterator[Record | Problem | Note], notes: list[str]
-) -> Iterator[Record | Problem]:
+def _without_notes(found: Found, notes: list[str]) -> Iterator[Record | Problem | LevelNames]:
     """Yields the rest; notes are put aside."""
     for item in found:
         if isinstance(item, Note):

@@ -38,9 +38,15 @@ class Pixels:
         cached: Whether images come from the decoded cache.
     """
 
-    def __init__(self, store: Store, rows: NDArray[np.int64], short_side: int) -> None:
+    def __init__(
+        self,
+        store: Store,
+        rows: NDArray[np.int64],
+        short_side: int,
+        interpolation: str = "bilinear",
+    ) -> None:
         self.rows = np.unique(rows)
-        self._store = store
+        self._store, self._interpolation = store, interpolation
         heights, widths = store.sizes(self.rows)
         sizes = [
             resized_size(int(height), int(width), short_side)
@@ -114,13 +120,14 @@ class Pixels:
                 f"Image '{self._store.ids[row]}' of {self._store.path} is damaged ({error}); "
                 "prepare the data again."
             ) from None
-        return resize(image, height, width)
+        return resize(image, height, width, self._interpolation)
 
 
 def open_pixels(
     store: Store,
     rows: NDArray[np.int64],
     resize: int,
+    interpolation: str = "bilinear",
     *,
     memory_share: float = MEMORY_SHARE,
     cache_folder: Path | None = None,
@@ -134,15 +141,18 @@ def open_pixels(
         store: The open store.
         rows: Row numbers of the images that may be read.
         resize: Short side in pixels, at least 1; smaller images are enlarged.
+        interpolation: `bilinear` or `bicubic`.
         memory_share: Of the physical memory, 0..1; 0 never uses the cache.
         cache_folder: By default `pixels` in the data folder.
     """
-    pixels = Pixels(store, rows, resize)
+    pixels = Pixels(store, rows, resize, interpolation)
     folder = cache_folder or data_folder() / "pixels"
     allowed = int(memory_share * physical_memory())
     if not 0 < pixels.num_bytes <= allowed:
         return pixels
     made = f"{PIXELS_VERSION} {decoder_name()} {store.digest} {resize} "
+    if interpolation != "bilinear":
+        made += f"{interpolation} "
     key = hashlib.sha256(made.encode() + pixels.rows.tobytes())
     path = folder / f"{store.name}-{resize}-{key.hexdigest()[:16]}.pixels"
     try:

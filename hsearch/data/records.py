@@ -1,5 +1,6 @@
 """What a source yields, and what the store writer reports about it."""
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +26,9 @@ LEVEL_TESTS = ("test-coarse", "test-middle", "test-fine")
 Image = Path | bytes | Callable[[], bytes]
 
 Box = tuple[int, int, int, int]
+
+_LEVEL_NAME = re.compile(r"\w[\w .-]{0,39}")
+_NUMBERED_LEVEL = re.compile(r"level_\d+")
 
 _REASONS = 3
 """How many reasons a sentence counts."""
@@ -91,6 +95,13 @@ class Note:
     images: tuple[Path, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class LevelNames:
+    """What the levels are called, where the source or its user names them; coarsest first."""
+
+    names: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class Report:
     """What a preparation found.
@@ -151,6 +162,39 @@ def split_name(given: str, where: str) -> str:
         accepted = ", ".join(key for key in SPLITS if key)
         raise DatasetError(f"The split of {where} must be one of {accepted}, but is '{given}'.")
     return name
+
+
+def check_level_names(names: Sequence[str]) -> None:
+    """Raises unless people and files can be told the names of levels from each other."""
+    for level, name in enumerate(names):
+        if not _LEVEL_NAME.fullmatch(name):
+            raise DatasetError(
+                "The name of a level must be up to 40 letters, digits, blanks, '-', '_' and '.', "
+                f"and begin with a letter or digit, but got '{name}'."
+            )
+        if _NUMBERED_LEVEL.fullmatch(name) and name != f"level_{level}":
+            raise DatasetError(
+                f"Levels are numbered from the coarsest, level_0, on, but level {level} would be "
+                f"called '{name}'; give it another name."
+            )
+    if len({re.sub(r"[ .-]", "-", name.casefold()) for name in names}) < len(names):
+        raise DatasetError(f"Levels need different names, but got {', '.join(names)}.")
+
+
+def check_num_levels(names: Sequence[str], example: Sequence[str], where: object) -> None:
+    """Raises unless there is a name for every level.
+
+    Args:
+        names: Of the levels.
+        example: Something of every level, coarsest first.
+        where: What has these levels.
+    """
+    if len(names) != len(example):
+        has = "1 level" if len(example) == 1 else f"{len(example)} levels"
+        raise DatasetError(
+            f"--levels must name every level, the coarsest first, but got {', '.join(names)}, and "
+            f"{where} has {has}, such as {' > '.join(example)}."
+        )
 
 
 def box_from_one(given: Sequence[Any], where: str, *, sized: bool = False) -> Box:

@@ -7,9 +7,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hsearch.data.records import SEEN
+from hsearch.data.sources import available_sources, load_source
 from hsearch.data.store import Store
 from hsearch.errors import ConfigError, DatasetError
-from hsearch.folds import NUM_FOLDS, ClassSplits, Splits, class_splits, multilabel_folds
+from hsearch.folds import (
+    NUM_FOLDS,
+    ClassSplits,
+    Splits,
+    class_splits,
+    multilabel_folds,
+    stratified_splits,
+)
 from hsearch.hierarchy import Hierarchy
 
 IntArray = NDArray[np.int64]
@@ -54,9 +62,36 @@ class StoreSplits:
     fold: Callable[[int], StoreFold]
 
 
-def split_store(store: Store, splits: Splits = "disjoint") -> StoreSplits:
-    """Returns the splits of a store's images: by their classes, or by several labels each."""
-    return _by_labels(store, splits) if store.tag_names else _by_classes(store, splits)
+def default_splits(store: Store) -> Splits:
+    """Returns the splits that a store has where nobody names any: they follow from its source.
+
+    Own images, whose classes are sorted by their names and thereby by their coarser labels, have
+    `stratified` ones; published and drawn data sets keep the ranges of their own order, `disjoint`,
+    and so do images with several labels, for which there is one way only.
+    """
+    return "stratified" if is_own(store) and not store.tag_names else "disjoint"
+
+
+def is_own(store: Store) -> bool:
+    """Returns whether a store was made of a user's own files, not of a published data set."""
+    source = store.provenance.get("source")
+    return source in available_sources() and load_source(str(source)).is_own
+
+
+def names_test(store: Store) -> bool:
+    """Returns whether the data set itself says which images are for the test."""
+    return bool(np.char.startswith(store.split, "test").any())
+
+
+def split_store(store: Store, splits: Splits | None = None) -> StoreSplits:
+    """Returns the splits of a store's images: by their classes, or by several labels each.
+
+    Args:
+        store: The data set.
+        splits: How classes are split; by default as `default_splits` says.
+    """
+    kind = default_splits(store) if splits is None else splits
+    return _by_labels(store, kind) if store.tag_names else _by_classes(store, kind)
 
 
 def labels_of(store: Store, rows: IntArray) -> Labels:
@@ -135,8 +170,13 @@ def _label_test(store: Store) -> tuple[IntArray, IntArray]:
     return np.flatnonzero(~is_test), np.flatnonzero(is_test)
 
 
-def store_splits(store: Store, splits: Splits = "disjoint") -> ClassSplits:
-    """Returns the splits of a store's classes: its own test classes, or the second half as test."""
+def store_splits(store: Store, splits: Splits | None = None) -> ClassSplits:
+    """Returns the splits of a store's classes: its own test classes, or half of them as test.
+
+    Args:
+        store: The data set.
+        splits: How classes are split; by default as `default_splits` says.
+    """
     if store.tag_names:
         raise DatasetError(
             f"Folds of classes need one label path per image, but the images of '{store.name}' "
@@ -150,11 +190,16 @@ def store_splits(store: Store, splits: Splits = "disjoint") -> ClassSplits:
         raise DatasetError(
             "Metric learning is tested on classes that were never trained on, but class "
             f"'{store.hierarchy.names[-1][both[0]]}' has both train and test images ({both.size} "
-            "such classes); leave `split` out to test on the second half of the classes."
+            "such classes); leave `split` out to test on half of the classes."
         )
-    return class_splits(
-        store.hierarchy.num_classes, splits=splits, test_classes=tested if tested.size else None
-    )
+    kind = default_splits(store) if splits is None else splits
+    named = tested if tested.size else None
+    if kind == "stratified":
+        images = np.bincount(
+            store.classes[store.split != SEEN], minlength=store.hierarchy.num_classes
+        )
+        return stratified_splits(store.hierarchy, images, test_classes=named)
+    return class_splits(store.hierarchy.num_classes, splits=kind, test_classes=named)
 
 
 def _check_marks(store: Store) -> None:
@@ -172,7 +217,7 @@ def _check_marks(store: Store) -> None:
     if marks and marks <= {"train", SEEN}:
         raise DatasetError(
             "Images are marked train (or val), but none is marked test; mark the test classes, or "
-            "leave `split` (or folders train and val) out to test on the second half of classes."
+            "leave `split` (or folders train and val) out to test on half of the classes."
         )
 
 

@@ -106,6 +106,11 @@ class Store:
             marks[rows, lists.flatten().to_numpy()] = True
         return marks
 
+    @property
+    def level_names(self) -> list[str]:
+        """What the levels are called, coarsest first; none where images have several labels."""
+        return [] if self.tag_names else list(self.hierarchy.level_names)
+
     def label_path(self, label: int) -> tuple[str, ...]:
         """Returns the names on the path of one class, coarsest first."""
         path = self.hierarchy.paths[label]

@@ -13,7 +13,7 @@ import pyarrow as pa
 from hsearch.data.header import KEY, Header, Row, content_digest
 from hsearch.data.intake import Entry, batches, take_in
 from hsearch.data.progress import Count, Progress, counted, silent
-from hsearch.data.records import BadFilesError, Problem, Record, Report
+from hsearch.data.records import BadFilesError, LevelNames, Problem, Record, Report
 from hsearch.errors import DatasetError
 from hsearch.files import replacing
 from hsearch.hierarchy import Hierarchy, default_level_names
@@ -39,7 +39,7 @@ _NO_CLASS = "image"
 def write_store(
     path: Path,
     name: str,
-    records: Iterable[Record | Problem],
+    records: Iterable[Record | Problem | LevelNames],
     *,
     size: int | None = 256,
     level_names: Sequence[str] | None = None,
@@ -57,7 +57,8 @@ def write_store(
         name: Of the data set.
         records: What a source yields.
         size: Largest short side in pixels, at least 1; None keeps the original sizes.
-        level_names: Of the levels, coarsest first.
+        level_names: Of the levels, coarsest first, unless they come with the records; by default
+            level_0 and so on.
         provenance: JSON values that say where the data came from.
         skip_bad: Go on without what cannot be used instead of raising `BadFilesError`.
         keep_singles: Keep classes with a single image, as a published data set has them.
@@ -68,11 +69,13 @@ def write_store(
         # An unnamed file: encoded images wait here until all classes and the digest are known.
         with tempfile.TemporaryFile(dir=path.parent) as spool:
             count = partial(progress, f"preparing {name}")
-            entries, report = take_in(records, spool, size, count, keep_singles=keep_singles)
+            names = list(level_names or ())
+            images = _without_names(records, names)
+            entries, report = take_in(images, spool, size, count, keep_singles=keep_singles)
             spool.flush()
             if report.problems and not (skip_bad and entries):
                 raise BadFilesError(report)
-            schema = _schema(name, entries, level_names, dict(provenance))
+            schema = _schema(name, entries, names, dict(provenance))
             with replacing(path) as temporary:
                 _write(temporary, schema, entries, spool, partial(progress, f"writing {name}"))
                 _verify(temporary, partial(progress, f"checking {name}"))
@@ -81,10 +84,21 @@ def write_store(
     return report
 
 
+def _without_names(
+    records: Iterable[Record | Problem | LevelNames], names: list[str]
+) -> Iterator[Record | Problem]:
+    """Yields the rest; names of levels are put in place of those given."""
+    for item in records:
+        if isinstance(item, LevelNames):
+            names[:] = item.names
+        else:
+            yield item
+
+
 def _schema(
     name: str,
     entries: list[Entry],
-    level_names: Sequence[str] | None,
+    level_names: Sequence[str],
     provenance: dict[str, object],
 ) -> pa.Schema:
     classes = _classes(entries)

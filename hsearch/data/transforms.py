@@ -79,7 +79,9 @@ def _largest(
     return height.astype(np.int64), width.astype(np.int64)
 
 
-def train_image(pixels: torch.Tensor, crops: Crops, index: int, size: int) -> torch.Tensor:
+def train_image(
+    pixels: torch.Tensor, crops: Crops, index: int, size: int, interpolation: str = "bilinear"
+) -> torch.Tensor:
     """Returns crop number `index` of an image, resized and perhaps mirrored.
 
     Args:
@@ -87,6 +89,7 @@ def train_image(pixels: torch.Tensor, crops: Crops, index: int, size: int) -> to
         crops: Of the batch.
         index: Which one belongs to this image.
         size: Side of the result.
+        interpolation: Of `ImageSpec`.
 
     Returns:
         uint8 (3, size, size).
@@ -94,7 +97,7 @@ def train_image(pixels: torch.Tensor, crops: Crops, index: int, size: int) -> to
     top, left = int(crops.top[index]), int(crops.left[index])
     height, width = int(crops.height[index]), int(crops.width[index])
     cut = pixels[:, top : top + height, left : left + width]
-    cut = resize(cut, size, size)
+    cut = resize(cut, size, size, interpolation)
     return cut.flip(-1) if crops.flip[index] else cut
 
 
@@ -105,13 +108,25 @@ def eval_image(pixels: torch.Tensor, size: int) -> torch.Tensor:
     return pixels[:, top : top + size, left : left + size]
 
 
-def resize(pixels: torch.Tensor, height: int, width: int) -> torch.Tensor:
-    """Resizes uint8 (3, H, W), bilinear with antialiasing; the same tensor if the size is right."""
+def resize(
+    pixels: torch.Tensor, height: int, width: int, interpolation: str = "bilinear"
+) -> torch.Tensor:
+    """Resizes uint8 (3, H, W) with antialiasing; the same tensor if the size is right."""
     if tuple(pixels.shape[1:]) == (height, width):
         return pixels
     # The uint8 kernel is twice as fast on pixels that lie colour by colour.
     packed = pixels.unsqueeze(0).contiguous(memory_format=torch.channels_last)
-    return F.interpolate(packed, size=(height, width), mode="bilinear", antialias=True)[0]
+    return F.interpolate(packed, size=(height, width), mode=interpolation, antialias=True)[0]
+
+
+def network_input(batch: torch.Tensor, image: ImageSpec) -> torch.Tensor:
+    """Returns what a network takes: images normalised, cached features as they are.
+
+    Args:
+        batch: uint8 (B, 3, S, S) images, or float32 (B, ...) features.
+        image: As in `normalise`.
+    """
+    return normalise(batch, image) if batch.dtype == torch.uint8 else batch
 
 
 def normalise(batch: torch.Tensor, image: ImageSpec) -> torch.Tensor:

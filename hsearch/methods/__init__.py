@@ -49,11 +49,13 @@ def load_method(name: str) -> type[Method]:
 
 def check_knobs(name: str, values: Mapping[str, object]) -> dict[str, KnobValue]:
     """Returns the values of all knobs: the given ones checked, the published ones elsewhere."""
-    knobs = knobs_of(load_method(name))
+    method = load_method(name)
+    knobs = knobs_of(method)
     for given in values:
         if given not in knobs:
             raise ConfigError(f"Unknown knob '{given}' of {name}; {did_you_mean(given, knobs)}")
-    return {key: knob.check(name, values.get(key, knob.default)) for key, knob in knobs.items()}
+    published = {key: knob.default for key, knob in knobs.items()} | method.published(values)
+    return {key: knob.check(name, {**published, **values}[key]) for key, knob in knobs.items()}
 
 
 def check_ranges(

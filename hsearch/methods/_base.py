@@ -41,7 +41,8 @@ class Method(nn.Module):
     """A training objective with the parameters that belong to it.
 
     A subclass is called `Loss` and lives in `methods/<name>.py`; the keyword-only arguments of its
-    constructor are its knobs, and their defaults are the published values. It knows no optimiser,
+    constructor are its knobs, and their defaults are the published values, or None where
+    `published` says them. It knows no optimiser,
     rank, device, logger or global random state: the same batch gives the same loss everywhere.
 
     Class attributes:
@@ -74,6 +75,15 @@ class Method(nn.Module):
         self.generator = setting.generator
         if setting.views is not None:
             self.views = setting.views
+
+    @classmethod
+    def published(cls, knobs: Mapping[str, object]) -> dict[str, bool | int | float | str]:
+        """Returns the published values of knobs whose default is None, as they depend on others.
+
+        Args:
+            knobs: Values of some knobs; the others have their defaults.
+        """
+        return {}
 
     def embed(self, features: Tensor) -> Tensor:
         """Maps (B, *feature_shape) features to embeddings in the method's geometry.

@@ -18,7 +18,7 @@ class Knob:
 
     Attributes:
         name: As in the constructor.
-        default: The published value.
+        default: The published value; where that depends on other knobs, beside their defaults.
         type: `bool`, `int`, `float` or `str`.
         choices: The only allowed values, if the constructor names them.
         about: Its line of the docstring.
@@ -67,12 +67,18 @@ def knobs_of(method: type[Method]) -> dict[str, Knob]:
     """Returns the knobs of a method by name, in the order of its constructor."""
     hints = get_type_hints(method.__init__)
     about = _documented(method.__doc__ or "")
+    published = method.published({})
     knobs = {}
     for name, parameter in inspect.signature(method).parameters.items():
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
-            choices = get_args(hints[name]) if get_origin(hints[name]) is Literal else None
-            kind = str if choices else hints[name]
-            knobs[name] = Knob(name, parameter.default, kind, choices, about.get(name, ""))
+            hint, default = hints[name], parameter.default
+            if default is None:
+                (hint,) = (each for each in get_args(hint) if each is not type(None))
+                default = published[name]
+            choices = get_args(hint) if get_origin(hint) is Literal else None
+            knobs[name] = Knob(
+                name, default, str if choices else hint, choices, about.get(name, "")
+            )
     return knobs
 
 

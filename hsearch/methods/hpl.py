@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from hsearch.geometry import l2_normalise
 from hsearch.hierarchy import Hierarchy
 from hsearch.methods._base import Method, Setting, require
-from hsearch.methods._knobs import require_above, require_at_least
+from hsearch.methods._knobs import knobs_of, require_above, require_at_least
 from hsearch.methods._proxies import ProxyView, unit_proxies
 from hsearch.methods.proxy_anchor import Loss as ProxyAnchor
 from hsearch.methods.proxy_anchor import proxy_anchor_loss
@@ -119,11 +119,29 @@ class Loss(Method):
         update_period: Iterations between two clusterings, at least 1.
         coarse_mode: Between clusterings coarse proxies are trained (`param`), stand still
             (`frozen`), or are the mean of their children, with gradient (`mean`).
-        fine_scale: Scale of the base loss on the classes, > 0.
-        coarse_scale: Scale of the base loss on coarse levels, > 0.
+        fine_scale: Scale of the base loss on the classes, > 0; 32 for proxy_anchor, 9 for
+            proxy_nca, as these have alone.
+        coarse_scale: Scale of the base loss on coarse levels, > 0; likewise.
         fine_margin: Margin on the classes, >= 0; for base proxy_anchor.
         coarse_margin: Margin on coarse levels, >= 0; for base proxy_anchor.
         coarse_weight: Weight of each coarse level, >= 0; the classes have weight 1.
+
+    Published (in the supplement, which is what we have):
+        Embeddings and proxies of length 1; one proxy per class and coarse ones above; a hierarchy
+        learned by clustering, every T iterations; Proxy-Anchor (scale 32, margin 0.1) or Proxy-NCA
+        at every level; 10 coarse proxies on Cars, 12 to 500 on SOP, 48 and 500 on iNaturalist, 500
+        on In-Shop; T of 10 to 80. Second protocol: that of the Reality Check with a batch of 128;
+        searched are the proxies' learning rate, the number of coarse proxies, T, and scale and
+        margin of every level.
+
+    Our reading (no code of the authors is public):
+        k-means from the current coarse proxies on; between clusterings these are trained
+        (`coarse_mode`); all levels weigh the same (`coarse_weight`); Proxy-NCA's scale is 9, the
+        usual radius of 3, and the positive proxy is in its denominator; the 10 coarse proxies and
+        the T of 20 of Cars serve everywhere as published values. Second protocol: the ranges, but
+        for that of the learning rate, which is the Reality Check's; how many images of a class a
+        batch has (two where a fold has fewer than 128 classes, else one); that the base loss and
+        `coarse_weight` are searched too.
 
     References:
         Yang et al., Hierarchical Proxy-based Loss for Deep Metric Learning, WACV 2022,
@@ -142,13 +160,16 @@ class Loss(Method):
         coarse_levels: int = 1,
         update_period: int = 20,
         coarse_mode: Literal["param", "frozen", "mean"] = "param",
-        fine_scale: float = 32.0,
-        coarse_scale: float = 32.0,
+        fine_scale: float | None = None,
+        coarse_scale: float | None = None,
         fine_margin: float = 0.1,
         coarse_margin: float = 0.1,
         coarse_weight: float = 1.0,
     ) -> None:
         super().__init__(setting)
+        own_scale = _scale_of(base)
+        fine_scale = own_scale if fine_scale is None else fine_scale
+        coarse_scale = own_scale if coarse_scale is None else coarse_scale
         require_at_least(1, "hpl", num_coarse=num_coarse, coarse_levels=coarse_levels)
         require_at_least(1, "hpl", update_period=update_period)
         require_above(0, "hpl", fine_scale=fine_scale, coarse_scale=coarse_scale)
@@ -168,6 +189,12 @@ class Loss(Method):
         self.scales = (fine_scale,) + coarse * (coarse_scale,)
         self.margins = (fine_margin,) + coarse * (coarse_margin,)
         self.weights = (1.0,) + coarse * (coarse_weight,)
+
+    @classmethod
+    def published(cls, knobs: Mapping[str, object]) -> dict[str, bool | int | float | str]:
+        """Returns the scales, which are those of the base loss alone."""
+        own_scale = _scale_of(knobs.get("base", "proxy_anchor"))
+        return {"fine_scale": own_scale, "coarse_scale": own_scale}
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """Returns the scalar loss; coarse labels follow from the class by the clusters."""
@@ -265,6 +292,12 @@ class Loss(Method):
 
     def _parent(self, level: int) -> Tensor:
         return self.get_buffer(f"parent_{level}")
+
+
+def _scale_of(base: object) -> float:
+    """The published scale of a base loss, so that what HPL adds to it can be told."""
+    method = ProxyNCA if base == "proxy_nca" else ProxyAnchor
+    return float(knobs_of(method)["scale"].default)
 
 
 def _level_sizes(num_classes: int, num_coarse: int, levels: int) -> list[int]:

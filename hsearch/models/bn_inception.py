@@ -116,9 +116,14 @@ class BNInception(nn.Module):
         return torch.cat(branches, dim=1)
 
 
+def cached_file() -> Path:
+    """Returns where the public ImageNet weights lie in torch's own cache of weights, or would."""
+    return Path(hub.get_dir()) / "checkpoints" / WEIGHTS_FILE
+
+
 def load_pretrained(network: BNInception) -> None:
     """Loads the public ImageNet weights, downloaded once into torch's own cache of weights."""
-    path = Path(hub.get_dir()) / "checkpoints" / WEIGHTS_FILE
+    path = cached_file()
     if not path.is_file():
         try:
             if not reachable(WEIGHTS_URL):
@@ -129,7 +134,8 @@ def load_pretrained(network: BNInception) -> None:
         except (OSError, RuntimeError) as error:
             raise ConfigError(
                 "The pretrained weights of 'bn_inception' are not on this machine and could not "
-                f"be downloaded ({first_line(error)}). Copy {WEIGHTS_URL} here and add "
+                f"be downloaded ({first_line(error)}). Copy {WEIGHTS_URL} into the folder that "
+                "HSEARCH_WEIGHTS names, or anywhere here and add "
                 f"`--set model.weights={WEIGHTS_FILE}`; or train from scratch with "
                 "`--set model.weights=random`."
             ) from error

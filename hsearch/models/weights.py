@@ -4,7 +4,7 @@ import pickle
 import socket
 import struct
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import getproxies
@@ -32,7 +32,13 @@ _UNREADABLE = (
 )
 
 
-def load_weights(network: nn.Module, path: Path, *, ignore: Sequence[str] = ()) -> None:
+def load_weights(
+    network: nn.Module,
+    path: Path,
+    *,
+    ignore: Sequence[str] = (),
+    adapt: Callable[[dict[str, Tensor]], dict[str, Tensor]] | None = None,
+) -> None:
     """Loads weights that must fit the network exactly.
 
     A state dict inside `state_dict` or `model`, the prefix `module.` of DataParallel and the
@@ -42,12 +48,15 @@ def load_weights(network: nn.Module, path: Path, *, ignore: Sequence[str] = ()) 
         network: Receives the weights.
         path: A `.safetensors` file or a torch file.
         ignore: Prefixes of modules in the file that the network does not have: its classifier.
+        adapt: Makes weights for images of another size fit.
     """
     state = {
         key.removeprefix("module."): value
         for key, value in _read(path).items()
         if not key.removeprefix("module.").startswith(tuple(f"{name}." for name in ignore))
     }
+    if adapt is not None:
+        state = adapt(state)
     own = network.state_dict()
     for key in own.keys() & state.keys():
         if state[key].shape == (1, *own[key].shape):

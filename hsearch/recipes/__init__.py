@@ -1,31 +1,52 @@
 """Recipes: named training settings, one YAML file each; the file name is the recipe's name.
 
-Beside the settings a file may hold, for methods by name, the published values of knobs that differ
-from a method's own (`knobs: {csl: {margin_step: 0.2}}`), and which methods besides that of its
-folder it was published for (`also_for: [csl]`).
+Beside the settings of a `TrainingSpec` a file may hold
+
+    about: One sentence.
+    extends: photos             # another recipe, whose settings it takes over; null unsets one
+    also_for: [csl]             # methods, besides that of its folder, that it was published for
+    splits: mlrc                # what a search has where the command line says nothing
+    trials: 50
+    sampler: tpe
+    ranges: {optimizer.lr.proxies: {low: 1.0e-6, high: 1.0, log: true}}
+    methods: {hpl: {batch.size: 128, method.num_coarse: 500}}    # settings by method
+    regimes: {full: {optimizer.lr.backbone: 1.0e-5}}             # settings by regime
+
+A file of the user's own has the same form and is named by its path.
 """
 
 import copy
 import difflib
 from collections.abc import Mapping
-from pathlib import Path
 
 from hsearch.errors import ConfigError, did_you_mean
+from hsearch.recipes.recipe import (
+    FOLDER,
+    Recipe,
+    Settings,
+    available_recipes,
+    drop_preprocessing,
+    is_own_file,
+    is_unset,
+    read_recipe,
+    section,
+)
 from hsearch.spec import TrainingSpec
-from hsearch.yaml_file import Value, YamlFile, read_yaml
+from hsearch.yaml_file import Value
 
-_FOLDER = Path(__file__).parent
-_BESIDES = ("about", "also_for", "knobs")  # what is no setting
-
-
-DEFAULTS = {"retrieval": "small", "multilabel": "small-labels"}
-"""By task, the recipe where nobody names one."""
-
-
-def available_recipes() -> list[str]:
-    """Returns the names of all recipes, sorted; `hier/cub` is the file `hier/cub.yaml`."""
-    files = _FOLDER.rglob("*.yaml")
-    return sorted(path.relative_to(_FOLDER).with_suffix("").as_posix() for path in files)
+__all__ = [
+    "FOLDER",
+    "Recipe",
+    "available_recipes",
+    "compose",
+    "is_own_file",
+    "is_unset",
+    "load_recipe",
+    "read_recipe",
+    "recipe_knobs",
+    "recipes_of",
+    "section",
+]
 
 
 def recipes_of(method: str) -> dict[str, str]:
@@ -34,16 +55,19 @@ def recipes_of(method: str) -> dict[str, str]:
     Those in the method's folder come first.
     """
     own = [name for name in available_recipes() if name.startswith(f"{method}/")]
-    files = {name: _read(name).content for name in available_recipes()}
-    others = [name for name, content in files.items() if method in _names(content.get("also_for"))]
-    return {name: str(files[name]["about"]) for name in (*own, *others)}
+    recipes = {name: read_recipe(name) for name in available_recipes()}
+    others = [name for name, recipe in recipes.items() if method in recipe.also_for]
+    return {name: recipes[name].about for name in (*own, *others)}
 
 
 def recipe_knobs(name: str, method: str) -> dict[str, Value]:
     """Returns the values that the recipe has for knobs of the method; they are not checked here."""
-    by_method = _read(name).content.get("knobs")
-    knobs = by_method.get(method) if isinstance(by_method, dict) else None
-    return dict(knobs) if isinstance(knobs, dict) else {}
+    given = read_recipe(name).methods.get(method, {})
+    return {
+        key.removeprefix("method."): value
+        for key, value in given.items()
+        if key.startswith("method.")
+    }
 
 
 def load_recipe(
@@ -51,45 +75,66 @@ def load_recipe(
     overrides: Mapping[str, Value] | None = None,
     wishes: Mapping[str, Value] | None = None,
 ) -> TrainingSpec:
-    """Returns the recipe with single values overridden.
+    """Returns the recipe with single values overridden, for no method in particular.
 
     Args:
-        name: One of `available_recipes()`.
+        name: One of `available_recipes()`, or the path of a file.
         overrides: Values by dotted key, such as `{"optimizer.lr.proxies": 0.01}`; a whole is set
-            before its parts.
+            before its parts, and null unsets what is not optional.
         wishes: Values, by dotted key or as a whole section, of what the recipe leaves open.
     """
-    content = {k: v for k, v in _read(name).content.items() if k not in _BESIDES}
-    content["recipe"] = name
-    for key, value in copy.deepcopy(dict(wishes or {})).items():
-        *section, setting = key.split(".")
-        part = content[section[0]] if section else content
+    return TrainingSpec.from_dict(compose(read_recipe(name), overrides or {}, wishes or {}))
+
+
+def compose(
+    recipe: Recipe,
+    overrides: Mapping[str, Value],
+    wishes: Mapping[str, Value],
+    given: Mapping[str, Value] | None = None,
+) -> Settings:
+    """Returns nested values of a `TrainingSpec`; what nobody has set is not among them.
+
+    The later goes before the earlier: the recipe, what a method wishes where it leaves that open,
+    its settings for the method and the regime, the overrides.
+
+    Args:
+        recipe: To start from.
+        overrides: Of the command line, by dotted key.
+        wishes: Of the method, by dotted key or as a whole section.
+        given: The recipe's settings for method and regime, by dotted key.
+    """
+    content = copy.deepcopy(recipe.settings)
+    content["recipe"] = recipe.name
+    unset = {key for key, value in overrides.items() if is_unset(key, value)}
+    changes = {key: value for key, value in overrides.items() if key not in unset}
+    for key in unset:
+        _remove(content, key.split("."))
+    if "model.backbone" in changes:
+        weights = changes.get("model.weights", section(content, "model").get("weights"))
+        drop_preprocessing(content, changes["model.backbone"], weights)
+    for key, value in copy.deepcopy(dict(wishes)).items():
+        *parents, setting = key.split(".")
+        part = content.setdefault(parents[0], {}) if parents else content
         if isinstance(part, dict):
             part.setdefault(setting, value)
-    _check_stage_names(content.get("stages"), overrides or {})
-    for key, value in sorted((overrides or {}).items(), key=lambda item: item[0].count(".")):
+    for key in unset:
+        if key.startswith("stages."):  # those that the method wishes, too
+            _remove(content, key.split("."))
+    for key, value in _wholes_first(given or {}):
+        if key not in unset:
+            _set(content, key.split("."), copy.deepcopy(value))
+    _check_stage_names(content.get("stages"), overrides)
+    for key, value in _wholes_first(changes):
         if key == "recipe":
             raise ConfigError(
                 "The recipe is not one of its own settings; choose it with `--recipe`."
             )
         _set(content, key.split("."), value)
-    return TrainingSpec.from_dict(content)
+    return content
 
 
-def _read(name: str) -> YamlFile:
-    if name not in available_recipes():
-        near = difflib.get_close_matches(name.casefold(), available_recipes(), n=3, cutoff=0.6)
-        hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-        *general, last = (recipe for recipe in available_recipes() if "/" not in recipe)
-        raise ConfigError(
-            f"Unknown recipe '{name}'.{hint} {', '.join(general)} and {last} are for no data set "
-            "in particular, and `hsearch methods NAME` lists those of a method."
-        )
-    return read_yaml(_FOLDER / f"{name}.yaml")
-
-
-def _names(value: Value) -> list[str]:
-    return [str(name) for name in value] if isinstance(value, list) else []
+def _wholes_first(settings: Mapping[str, Value]) -> list[tuple[str, Value]]:
+    return sorted(settings.items(), key=lambda item: item[0].count("."))
 
 
 def _check_stage_names(stages: Value, overrides: Mapping[str, Value]) -> None:
@@ -107,8 +152,11 @@ def _check_stage_names(stages: Value, overrides: Mapping[str, Value]) -> None:
             )
 
 
-def _set(content: dict[str, Value], keys: list[str], value: Value) -> None:
+def _set(content: Settings, keys: list[str], value: Value) -> None:
     """Puts a value at a dotted key; an impossible key is left for the spec's own validation."""
+    if is_unset(".".join(keys), value):
+        _remove(content, keys)
+        return
     *parents, last = keys
     for key in parents:
         inner = content.setdefault(key, {})
@@ -120,3 +168,11 @@ def _set(content: dict[str, Value], keys: list[str], value: Value) -> None:
             raise ConfigError(f"The setting '{'.'.join(keys)}' does not exist: '{key}' is a value.")
         content = inner
     content[last] = value
+
+
+def _remove(content: Settings, keys: list[str]) -> None:
+    """Takes a dotted key away, if it is there."""
+    *parents, last = keys
+    for key in parents:
+        content = section(content, key)
+    content.pop(last, None)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -32,6 +32,15 @@ class Entrant:
     study: StudyRecord
     reproduction: ReproductionRecord
     queries: Mapping[int, Mapping[str, QueryTable]] = field(default_factory=dict)
+
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        """What the levels of its data are called; empty where it has not kept that."""
+        return self.reproduction.level_names or self.study.level_names
+
+    def naming(self, level_names: tuple[str, ...]) -> "Entrant":
+        """Returns it with other names of the levels, so that all of a leaderboard have the same."""
+        return replace(self, study=self.study.model_copy(update={"level_names": level_names}))
 
     @property
     def job(self) -> FoldJob:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from hsearch.methods import load_method
 from hsearch.report.entrant import Entrant
 from hsearch.report.values import Finding
-from hsearch.results import FoldResult, score_title
+from hsearch.results import FoldResult
 from hsearch.spec import TrainingSpec
 from hsearch.words import plural, typed
 
@@ -193,7 +193,7 @@ def _sampler(entrant: Entrant) -> str:
 _FACTS: list[tuple[str, str, Callable[[Entrant], str]]] = [
     ("recipe", "trained", lambda each: f"the recipe {each.job.training.recipe}"),
     ("views", "trained", _views),
-    ("objective", "searched", lambda e: f"the objective {score_title(e.study.spec.job.objective)}"),
+    ("objective", "searched", lambda e: f"the objective {e.study.score_title}"),
     ("sampler", "searched", _sampler),
     ("searched knobs", "searched", lambda each: plural(len(each.study.spec.space), "free knob")),
     ("trials", "searched", _trials),

@@ -21,7 +21,6 @@ from hsearch.report.canvas import (
     tidy,
     whole_numbers,
 )
-from hsearch.results import score_title
 from hsearch.search.importance import expected_scores
 from hsearch.search.record import StudyRecord
 from hsearch.words import plural
@@ -62,7 +61,7 @@ def draw_history(record: StudyRecord) -> Figure:
     axes.set_ylim(low - 0.06 * (high - low), high)
     axes.set_xlim(-0.7, max(len(record.trials) - 0.3, 2.7))
     whole_numbers(axes)
-    tidy(axes, x="trial", y=score_title(record.spec.job.objective))
+    tidy(axes, x="trial", y=record.score_title)
     legend_above(axes, columns=5)
     return figure
 

@@ -22,7 +22,6 @@ from hsearch.report.canvas import (
     two_lines,
 )
 from hsearch.report.knob_axis import KnobAxis, knob_axes
-from hsearch.results import score_title
 from hsearch.search.importance import expected_scores
 from hsearch.search.record import StudyRecord, TrialRecord
 
@@ -56,7 +55,7 @@ def draw_parallel(record: StudyRecord) -> Figure:
     """
     scores = expected_scores(record)
     axes_of_knobs = knob_axes(record)
-    title = score_title(record.spec.job.objective)
+    title = record.score_title
     score_axis = KnobAxis(title, (), min(scores.values()), max(scores.values()))
     trials = sorted(
         (t for t in record.trials if t.number in scores), key=lambda t: scores[t.number]
@@ -93,7 +92,7 @@ def draw_slices(record: StudyRecord) -> Figure:
     for panel, knob in zip(panels, knobs, strict=False):
         _draw_slice(panel, record, knob, scores)
         first = panel.get_subplotspec().is_first_col()
-        tidy(panel, x=knob.name, y=score_title(record.spec.job.objective) if first else "")
+        tidy(panel, x=knob.name, y=record.score_title if first else "")
     for panel in panels[len(knobs) :]:
         panel.set_visible(False)
     return figure

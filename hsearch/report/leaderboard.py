@@ -104,6 +104,7 @@ def _leaderboard(entrants: Sequence[Entrant], metric: str) -> Leaderboard:
                 f"{first.job.splits} and {other.study.name} {other.job.splits}; search both with "
                 "the same --splits."
             )
+    level_names = next((each.level_names for each in entrants if each.level_names), ())
     kinds = [kind for kind in KINDS if all(each.metrics(kind) for each in entrants)]
     tables = tuple(_table(entrants, kind, metric) for kind in kinds)
     return Leaderboard(
@@ -112,9 +113,10 @@ def _leaderboard(entrants: Sequence[Entrant], metric: str) -> Leaderboard:
         protocol=first.reproduction.spec.protocol,
         splits=first.job.splits,
         metric=metric,
+        level_names=level_names,
         tables=tables,
-        audit=audit(entrants, row_names(entrants)),
-        notes=_notes(entrants, tables, metric),
+        audit=audit([each.naming(level_names) for each in entrants], row_names(entrants)),
+        notes=_notes(entrants, tables, metric, level_names),
     )
 
 
@@ -212,7 +214,12 @@ def _below_floor(table: Table, floor: str) -> list[str]:
     ]
 
 
-def _notes(entrants: Sequence[Entrant], tables: Sequence[Table], metric: str) -> tuple[str, ...]:
+def _notes(
+    entrants: Sequence[Entrant],
+    tables: Sequence[Table],
+    metric: str,
+    level_names: tuple[str, ...],
+) -> tuple[str, ...]:
     notes: list[str] = []
     task = entrants[0].task
     for table in tables:
@@ -233,9 +240,10 @@ def _notes(entrants: Sequence[Entrant], tables: Sequence[Table], metric: str) ->
             )
     searched = {entrant.job.objective for entrant in entrants}
     if searched != {metric}:
+        titles = [metric_title(each, level_names) for each in sorted(searched)]
         notes.append(
-            f"The searches maximised {', '.join(map(metric_title, sorted(searched)))}, not "
-            f"{metric_title(metric)}: a metric that is chosen after looking at several proves less."
+            f"The searches maximised {', '.join(titles)}, not {metric_title(metric, level_names)}: "
+            "a metric that is chosen after looking at several proves less."
         )
     lacking = [e.study.name for e in entrants if e.reproduction.floor is None]
     if lacking:

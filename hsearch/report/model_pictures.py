@@ -66,7 +66,7 @@ def _write_maps(look: Look, folder: Path, progress: Progress) -> list[Path]:
     written = []
     for level, name in enumerate(look.levels):
         progress("mapping", 2 + level, steps)
-        plain = re.sub(r"[^A-Za-z0-9_-]+", "-", name)
+        plain = re.sub(r"[^\w-]+", "-", name)
         figure = draw_map(look, images, (before, after), level)
         written.append(save(figure, folder / f"map-{plain}.png"))
     progress("mapping", steps, steps)

@@ -84,7 +84,7 @@ def _table(board: Leaderboard, table: Table, path: str) -> str:
             f'<p class="soft">{escape(KIND_WORDS[table.kind].capitalize())}. '
             f"{escape(queries_words(table))}</p>",
             html_table(heads, rows, words=(0, len(heads) - 2, len(heads) - 1)),
-            f"<details><summary>All metrics</summary>{_metrics(table, path)}</details>",
+            f"<details><summary>All metrics</summary>{_metrics(board, table, path)}</details>",
         ]
     )
 
@@ -113,12 +113,12 @@ def _floor(table: Table, number: int, path: str) -> Iterator[str]:
     yield interval_picture(table, floor.score, None, None)
 
 
-def _metrics(table: Table, path: str) -> str:
+def _metrics(board: Leaderboard, table: Table, path: str) -> str:
     """A row per metric: there are more of them than methods."""
     rows = [
         html_row(
             [
-                text_cell(metric_title(name)),
+                text_cell(metric_title(name, board.level_names)),
                 *(
                     number_cell(
                         row.metrics[name].mean,

@@ -46,7 +46,7 @@ def board_title(board: Leaderboard) -> str:
 
 def columns(board: Leaderboard) -> tuple[str, ...]:
     """Returns the heads of a table of rows."""
-    score = score_title(board.metric)
+    score = score_title(board.metric, board.level_names)
     return ("method", score, "95 % CI", "runs", "behind", "p (runs)", "p (queries)", "group")
 
 

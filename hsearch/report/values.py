@@ -125,6 +125,8 @@ class Leaderboard(Spec):
         protocol: How networks were trained for the test.
         splits: How classes were split.
         metric: Which metric decides.
+        level_names: What the levels of the data are called, coarsest first; empty where none of
+            the studies has kept it.
         tables: One per kind.
         audit: Whether the comparison is fair.
         notes: What could not be done, in sentences.
@@ -135,6 +137,7 @@ class Leaderboard(Spec):
     protocol: Protocol
     splits: str
     metric: str
+    level_names: tuple[str, ...] = ()
     tables: tuple[Table, ...]
     audit: tuple[Finding, ...]
     notes: tuple[str, ...]

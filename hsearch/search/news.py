@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 from pydantic import Field
 
 from hsearch.errors import HsearchError
-from hsearch.results import EpochRecord
+from hsearch.results import EpochRecord, FoldTime
 from hsearch.search.lease import Attributes
 from hsearch.search.record import TrialRecord
 from hsearch.search.watch import Watch
@@ -116,6 +116,18 @@ class Newsroom(Watch):
         with self._lock:
             if self._is_running(number, fold):  # else its result came first, on another way
                 self._running[number, fold] = short
+
+    def features(self, done: int, total: int) -> None:
+        """Is for those who look on now."""
+        self._watch.features(done, total)
+
+    def timed(self, fold: FoldTime, frozen: FoldTime | None, groups: int) -> None:
+        """Is for those who look on now."""
+        self._watch.timed(fold, frozen, groups)
+
+    def validation_floor(self, score: float) -> None:
+        """Is in the results of all folds."""
+        self._watch.validation_floor(score)
 
     def groups(self, alive: int, wanted: int) -> None:
         """Keeps the numbers."""

@@ -4,19 +4,27 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 from hsearch.data.library import open_data
 from hsearch.data.splits import split_store
 from hsearch.errors import ConfigError
 from hsearch.folds import NUM_FOLDS, Splits
+from hsearch.methods import load_method
+from hsearch.recipes import is_unset
 from hsearch.search.domain import Choices, KnobRange, StartPoint, condition_words
-from hsearch.search.proposal import value_in
+from hsearch.search.proposal import points_that_coincide, value_in
 from hsearch.search.record import Sampler, StudySpec
 from hsearch.search.settings import searchable_settings
 from hsearch.search.space import SearchSpace, load_space
 from hsearch.spec import FoldJob, KnobValue, StageSpec
-from hsearch.training.resolve import resolve_job
+from hsearch.training.resolve import resolve
+from hsearch.words import typed
 from hsearch.yaml_file import Value
+
+TRIALS = 50
+SAMPLER: Sampler = "tpe"
+"""What a search has where neither the command line nor the recipe says."""
 
 
 @dataclass(frozen=True)
@@ -27,10 +35,18 @@ class StudyPlan:
         spec: What goes into the record.
         space: What is searched, for the data's number of classes and without the knobs that the
             user has set.
+        trials: How many it is to have.
+        why: Which recipe, and why this one: a sentence.
+        notes: What of the recipe and the start points is left out: a sentence each.
+        warnings: What is probably not meant: a sentence each.
     """
 
     spec: StudySpec
     space: SearchSpace
+    trials: int = TRIALS
+    why: str = ""
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def default_name(self) -> str:
@@ -66,12 +82,14 @@ def plan_study(
     settings: Mapping[str, Value],
     data: str | None = None,
     recipe: str | None = None,
-    splits: Splits = "disjoint",
+    splits: Splits | None = None,
     seed: int = 0,
     objective: str | None = None,
-    sampler: Sampler = "tpe",
+    trials: int | None = None,
+    sampler: Sampler | None = None,
     race: bool = True,
     space_file: Path | None = None,
+    start_from: str | None = None,
 ) -> StudyPlan:
     """Returns the study with every value filled in and checked.
 
@@ -79,16 +97,18 @@ def plan_study(
         method: Name of a method.
         settings: Values by dotted key; a knob that stands here is not searched.
         data: Name or path of a store; by default the embedded one of the method's task.
-        recipe: Name of a recipe; by default that of the method's task.
-        splits: How classes are split.
+        recipe: Name of a recipe, or path of a file; by default that which the data ask for.
+        splits: How classes are split; by default as the recipe says, else as the data ask for.
         seed: Root of all draws, of every job and of the sampler.
         objective: The metric that decides the best epoch of a fold and the best trial; by default
             that of the method's task.
-        sampler: Who proposes knobs.
+        trials: How many; by default as the recipe says, else `TRIALS`.
+        sampler: Who proposes knobs; by default as the recipe says, else `SAMPLER`.
         race: Whether trials that are clearly behind end early.
         space_file: The user's own space instead of the method's.
+        start_from: Name of a study whose best trials are tried first; `start_from.py` finds them.
     """
-    job = resolve_job(
+    resolved = resolve(
         method=method,
         data=data,
         recipe=recipe,
@@ -97,15 +117,37 @@ def plan_study(
         seed=seed,
         objective=objective,
     )
+    job, from_recipe = resolved.job, resolved.recipe
     space = load_space(method, space_file, job.training.stages)
-    space = _left_to_search(space, job, settings, own_space=space_file is not None)
+    if space_file is None:
+        space = space.with_ranges(from_recipe, job.training.stages)
+    given = [key for key, value in settings.items() if not is_unset(key, value)]
+    space = _left_to_search(space, job, given, own_space=space_file is not None)
     if not space.knobs:
         raise ConfigError(
             f"A search needs a knob to search, but all knobs of {method} are set "
             "or do nothing on this data; leave a --set out, or use `hsearch train`."
         )
-    described = {knob.name: describe(knob) for knob in space.knobs}
-    return StudyPlan(StudySpec(job=job, space=described, sampler=sampler, race=race), space)
+    spec = StudySpec(
+        job=job,
+        space={knob.name: describe(knob) for knob in space.knobs},
+        sampler=sampler or cast("Sampler | None", from_recipe.sampler) or SAMPLER,
+        race=race,
+        start_from=start_from,
+    )
+    left_out = [f"Left out: the start point {p.source}, as {why}." for p, why in space.left_out]
+    left_out += [
+        f"Left out: the start point {source}, as here it is the same as {other}."
+        for source, other in points_that_coincide(job, space)
+    ]
+    return StudyPlan(
+        spec,
+        space,
+        trials or from_recipe.trials or TRIALS,
+        resolved.why,
+        (*resolved.notes, *left_out),
+        resolved.warnings,
+    )
 
 
 def _left_to_search(
@@ -122,6 +164,7 @@ def _left_to_search(
         for knob in space.knobs
         if knob.min_levels > store.hierarchy.num_levels
         or not _is_of_stage(job, knob.name, own_space)
+        or _is_rate_of_nothing(job, knob.name, space)
     ]
     searchable = searchable_settings(job.method.name, job.training.stages)
     fixed = [key for key in (*idle, *settings) if key in searchable]
@@ -145,10 +188,23 @@ def _is_of_stage(job: FoldJob, knob: str, own_space: bool) -> bool:
     return stage is not None
 
 
+def _is_rate_of_nothing(job: FoldJob, knob: str, space: SearchSpace) -> bool:
+    """Whether a knob is the backbone's learning rate, no backbone trains, and no group follows it.
+
+    Groups without a rate of their own follow the backbone's.
+    """
+    if not knob.endswith("optimizer.lr.backbone") or job.training.model.regime != "frozen":
+        return False
+    kind, prefix = load_method(job.method.name), knob.removesuffix("backbone")
+    searched = {other.name.removeprefix(prefix) for other in space.knobs}
+    groups = {*kind.groups, "head"} if kind.features == "vector" else {*kind.groups}
+    return not groups - job.training.optimizer.lr.keys() - searched
+
+
 def without(space: SearchSpace, fixed: Mapping[str, KnobValue | None]) -> SearchSpace:
     """Returns the space without knobs that have a fixed value, and without those it rules out.
 
-    Start points that contradict a fixed value are dropped; the others lose the fixed knobs.
+    Start points that contradict a fixed value are left out; the others lose the fixed knobs.
 
     Args:
         space: The whole space.
@@ -163,13 +219,23 @@ def without(space: SearchSpace, fixed: Mapping[str, KnobValue | None]) -> Search
         if knob.name not in fixed and replace(knob, when=settled).is_active(published):
             knobs.append(knob)
     names = {knob.name for knob in knobs}
-    start = tuple(
-        StartPoint(point.source, {n: v for n, v in point.values.items() if n in names})
-        for point in space.start
-        if all(values.get(name, value) == value for name, value in point.values.items())
-        and names & point.values.keys()
+    start, left_out = [], list(space.left_out)
+    for point in space.start:
+        if against := [n for n, v in point.values.items() if values.get(n, v) != v]:
+            is_set = ", ".join(f"{name} is {typed(values[name])}" for name in against)
+            left_out.append((point, is_set))
+        elif not names & point.values.keys():
+            left_out.append((point, "none of its knobs is searched"))
+        else:
+            kept = {n: v for n, v in point.values.items() if n in names}
+            start.append(StartPoint(point.source, kept))
+    return replace(
+        space,
+        knobs=tuple(knobs),
+        start=tuple(start),
+        published=published,
+        left_out=tuple(left_out),
     )
-    return replace(space, knobs=tuple(knobs), start=start, published=published)
 
 
 def describe(knob: KnobRange) -> str:

@@ -5,7 +5,7 @@ whole trials and a proposal costs milliseconds.
 """
 
 import heapq
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 
 import optuna
@@ -28,6 +28,8 @@ from hsearch.training.resolve import with_knobs
 NEWEST_SHOWN, BEST_SHOWN = 500, 25  # ended trials that a sampler sees in a long study
 
 ATTEMPTS = 50  # proposals for one trial, where ranges allow knobs that do not fit together
+
+MOVED = ", with "  # in a source, before what was moved inside the ranges
 
 _NAME, _ID = "copy", 0  # of the one study of the copy
 
@@ -158,7 +160,7 @@ class Proposer:
 
 
 def first_proposals(
-    job: FoldJob, space: SearchSpace, given: Mapping[str, KnobValue]
+    job: FoldJob, space: SearchSpace, given: Mapping[str, KnobValue] | None = None
 ) -> list[Proposal]:
     """Returns the published values and then the start points, each set of knobs once.
 
@@ -166,21 +168,45 @@ def first_proposals(
     the recipe's; a value outside the searched range is moved to the nearest one inside, and the
     source says so.
     """
+    given = _values_of_conditions(job, space) if given is None else given
+    found: list[Proposal] = []
+    for proposal in _all_points(job, space, given):
+        if not any(proposal.knobs == earlier.knobs for earlier in found):
+            found.append(proposal)
+    return found
+
+
+def points_that_coincide(job: FoldJob, space: SearchSpace) -> list[tuple[str, str]]:
+    """Returns start points that are another one once they are moved inside the ranges.
+
+    Each is a pair of its own source and that of the earlier point.
+    """
+    found: list[tuple[str, str]] = []
+    seen: list[Proposal] = []
+    for proposal in _all_points(job, space, _values_of_conditions(job, space)):
+        same = next((other for other in seen if other.knobs == proposal.knobs), None)
+        if same is None:
+            seen.append(proposal)
+        elif MOVED in proposal.source:
+            source, _, where = proposal.source.partition(MOVED)
+            found.append((f"{source} ({where})", same.source))
+    return found
+
+
+def _all_points(
+    job: FoldJob, space: SearchSpace, given: Mapping[str, KnobValue]
+) -> Iterator[Proposal]:
     base = {knob.name: value_in(job, knob.name) for knob in space.knobs}
     points = [("published", base)]
     points += [(point.source, base | dict(point.values)) for point in space.start]
     distributions = space.distributions()
-    found: list[Proposal] = []
     for source, wanted in points:
         inside = {knob.name: _nearest(knob.domain, wanted[knob.name]) for knob in space.knobs}
         knobs = space.suggest(FixedTrial(inside), given)
-        if any(knobs == earlier.knobs for earlier in found):
-            continue
         moved = [f"{n} {v} instead of {wanted[n]}" for n, v in knobs.items() if v != wanted[n]]
-        text = f"{source}, with {', '.join(moved)}" if moved else source
+        text = f"{source}{MOVED}{', '.join(moved)}" if moved else source
         drawn = {name: distributions[name] for name in knobs}
-        found.append(Proposal(text, knobs, drawn, with_knobs(job, knobs), {}))
-    return found
+        yield Proposal(text, knobs, drawn, with_knobs(job, knobs), {})
 
 
 def value_in(job: FoldJob, name: str) -> KnobValue | None:

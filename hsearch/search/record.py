@@ -2,12 +2,12 @@
 
 import math
 import statistics
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from hsearch.folds import NUM_FOLDS
-from hsearch.results import FoldResult
+from hsearch.results import FoldResult, score_of, score_title
 from hsearch.spec import FoldJob, KnobValue, Spec
 
 Sampler = Literal["tpe", "gp", "random"]
@@ -23,12 +23,16 @@ class StudySpec(Spec):
         space: Every searched knob with its range, as text.
         sampler: Who proposes knobs after the published values and the start points.
         race: Whether a trial ends once it is clearly behind the best one on the same folds.
+        start_from: Name of a study whose best trials are tried right after the published values.
     """
+
+    later: ClassVar[tuple[str, ...]] = ("start_from",)
 
     job: FoldJob
     space: dict[str, str]
     sampler: Sampler = "tpe"
     race: bool = True
+    start_from: str | None = None
 
     def is_log(self, knob: str) -> bool:
         """Whether a knob with a range of numbers is drawn uniformly in its logarithm."""
@@ -98,6 +102,8 @@ class StudyRecord(Spec):
         versions: Of the packages that ran it, by the last driver.
         command: That the last driver was started with.
         driver: Who is at work on it, in words.
+        level_names: What the levels of the data are called, coarsest first; empty in records from
+            before this was kept.
     """
 
     name: str
@@ -108,12 +114,28 @@ class StudyRecord(Spec):
     versions: dict[str, str] = Field(default_factory=dict)
     command: str | None = None
     driver: str | None = None
+    level_names: tuple[str, ...] = ()
+
+    @property
+    def score_title(self) -> str:
+        """What the objective is called where people read it, such as `MAP@R at family`."""
+        return score_title(self.spec.job.objective, self.level_names)
 
     @property
     def best(self) -> TrialRecord | None:
         """The complete trial with the highest mean, the earliest among equals."""
         complete = [trial for trial in self.trials if trial.state == "complete"]
         return max(complete, key=rank, default=None)
+
+    @property
+    def floor(self) -> float | None:
+        """Mean over the folds of what needs no training, by the objective; None if not recorded."""
+        known = {f: r.floor for trial in self.trials for f, r in trial.folds.items() if r.floor}
+        if len(known) < NUM_FOLDS:
+            return None
+        return statistics.fmean(
+            score_of(floor, self.spec.job.objective) for floor in known.values()
+        )
 
     def is_over(self, trials: int) -> bool:
         """Whether the study has so many trials and none of them is unfinished."""

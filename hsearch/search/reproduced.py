@@ -95,6 +95,8 @@ class ReproductionRecord(Spec):
         token: Tells it from one that was begun anew.
         command: That the last driver was started with.
         versions: Of the packages that ran it.
+        level_names: What the levels of the data are called, coarsest first; empty in records from
+            before this was kept.
     """
 
     spec: ReproductionSpec
@@ -104,6 +106,7 @@ class ReproductionRecord(Spec):
     token: str = ""
     command: str | None = None
     versions: dict[str, str] = Field(default_factory=dict)
+    level_names: tuple[str, ...] = ()
 
     def means(self, kind: TestedKind) -> dict[str, Mean]:
         """Returns every metric's mean over the complete runs; none where nothing is joined."""

@@ -1,7 +1,8 @@
 """The record of a reproduction: an Optuna study beside that of the search, with a trial per run.
 
 Study attributes   reproduction (format), token (of this one, not of one begun anew), spec, floor,
-                   command, versions, driver and stop (see lease.py), mlflow_run.N of run N
+                   command, level_names, versions, driver and stop (see lease.py), mlflow_run.N of
+                   run N
 Trial attributes   seed, started, fold0.. (FoldResults), tested; `failed` with the reason
 Trial value        the objective on the test classes, mean over the run's networks
 
@@ -159,6 +160,7 @@ class Reproduction(StoredStudy):
                 token=attributes["token"],
                 command=attributes.get("command"),
                 versions=attributes.get("versions", {}),
+                level_names=tuple(attributes.get("level_names", ())),
             )
 
 

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hsearch.errors import ConfigError
+from hsearch.methods import available_methods
+from hsearch.recipes import Recipe
 from hsearch.search.domain import KnobRange, StartPoint
 from hsearch.search.settings import searchable_settings
-from hsearch.search.space_file import read_knobs, read_start
+from hsearch.search.space_file import read_knobs, read_ranges, read_start
 from hsearch.spec import KnobValue
 from hsearch.yaml_file import read_yaml
 
@@ -29,12 +31,14 @@ class SearchSpace:
         start: Points worth trying first.
         published: Published values of all knobs of the method, by dotted name. Settings of the
             recipe have none here: the recipe's own value is theirs.
+        left_out: Start points that cannot be tried on the data, each with the reason.
     """
 
     method: str
     knobs: tuple[KnobRange, ...]
     start: tuple[StartPoint, ...]
     published: Mapping[str, KnobValue]
+    left_out: tuple[tuple[StartPoint, str], ...] = ()
 
     def distributions(self) -> dict[str, "BaseDistribution"]:
         """Returns Optuna's form of every knob, whether conditional or not."""
@@ -64,15 +68,34 @@ class SearchSpace:
     def for_classes(self, num_classes: int) -> "SearchSpace":
         """Returns the space for data with so many training classes.
 
-        Ranges with `high_per_class` shrink; start points that then lie outside are dropped.
+        Ranges with `high_per_class` shrink; start points that then lie outside stay, and are moved
+        inside when they are tried.
         """
-        knobs = {k.name: replace(k, domain=k.domain.for_classes(num_classes)) for k in self.knobs}
-        start = tuple(
-            point
-            for point in self.start
-            if all(knobs[name].domain.contains(value) for name, value in point.values.items())
-        )
-        return replace(self, knobs=tuple(knobs.values()), start=start)
+        knobs = [replace(k, domain=k.domain.for_classes(num_classes)) for k in self.knobs]
+        return replace(self, knobs=tuple(knobs))
+
+    def with_ranges(self, recipe: Recipe, stages: Iterable[str] = ()) -> "SearchSpace":
+        """Returns the space with the ranges of a recipe in the place of the method's own.
+
+        Args:
+            recipe: Its ranges of knobs that are not searched are passed over.
+            stages: Names of stages of the training, beside those that the method asks for.
+        """
+        if not recipe.ranges:
+            return self
+        for name in recipe.ranges:
+            _check_searchable(recipe, name)
+        settings = searchable_settings(self.method, stages)
+        knobs = read_ranges(recipe.file, recipe.ranges, settings, self.knobs)
+        return replace(self, knobs=tuple(knobs))
+
+
+def _check_searchable(recipe: Recipe, name: str) -> None:
+    """Raises for a range of what no method has."""
+    if not any(name in searchable_settings(method) for method in available_methods()):
+        if not name.startswith("stages."):
+            message = f"unknown knob '{name}': no method has it."
+            raise recipe.file.error(message, "ranges", name)
 
 
 def available_spaces() -> list[str]:

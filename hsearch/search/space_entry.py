@@ -38,16 +38,21 @@ def checked_values(
 
 @dataclass(frozen=True)
 class Entry:
-    """What the file says about one knob."""
+    """What the file says about one knob, in one of its sections."""
 
     file: YamlFile
     name: str
     setting: SearchableSetting
     keys: dict[str, Value]
+    section: str = "knobs"
+
+    def domain(self) -> Interval | Choices:
+        """Returns what the search may draw."""
+        return self.choices() if "choices" in self.keys else self.interval()
 
     def interval(self) -> Interval:
         """Returns the range of numbers."""
-        check_keys(self.file, self.keys, _INTERVAL, "knobs", self.name)
+        check_keys(self.file, self.keys, _INTERVAL, *self.at())
         if self.setting.type not in (int, float):
             raise self.error(f"'{self.name}' is no number, so it needs `choices`.")
         low, high = self._end("low"), self._end("high")
@@ -60,7 +65,7 @@ class Entry:
 
     def choices(self) -> Choices:
         """Returns the values to choose from."""
-        check_keys(self.file, self.keys, _CHOICES, "knobs", self.name)
+        check_keys(self.file, self.keys, _CHOICES, *self.at())
         values = checked_values(self.file, self.setting, self.keys["choices"], *self.at("choices"))
         if len(values) < 2 or len(set(values)) != len(values):
             raise self.error(
@@ -79,7 +84,7 @@ class Entry:
 
     def at(self, *keys: str) -> tuple[str, ...]:
         """Returns the key path of a part of the entry."""
-        return ("knobs", self.name, *keys)
+        return (self.section, self.name, *keys)
 
     def error(self, message: str, *keys: str) -> ConfigError:
         """Returns an error that names the line of a part of the entry."""

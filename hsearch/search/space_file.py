@@ -14,7 +14,8 @@ A condition names a knob that stands above it, or a knob of the method that is n
 so keeps its published value. `min_levels` is the fewest levels of labels for which a knob matters.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from hsearch.errors import ConfigError, did_you_mean
 from hsearch.search.domain import KnobRange, StartPoint
@@ -46,10 +47,39 @@ def read_knobs(
     for name in entries:
         setting = _setting(file, settings, name, "knobs", name)
         entry = Entry(file, name, setting, _mapping(file, "knobs", name))
-        domain = entry.choices() if "choices" in entry.keys else entry.interval()
         earlier, later = {*above, *found}, set(entries) - set(found)
         conditions = _conditions(entry, settings, earlier, later)
-        found[name] = KnobRange(name, domain, conditions, entry.min_levels())
+        found[name] = KnobRange(name, entry.domain(), conditions, entry.min_levels())
+    return found
+
+
+def read_ranges(
+    file: YamlFile, ranges: Mapping[str, Value], settings: Settings, knobs: Iterable[KnobRange]
+) -> list[KnobRange]:
+    """Returns knobs with the ranges of a recipe in the place of their own.
+
+    When a knob matters stays as it is. Ranges of knobs that are not searched are passed over, for
+    a recipe serves all methods.
+
+    Args:
+        file: Of the recipe.
+        ranges: What it says, by knob.
+        settings: What can be searched for the method.
+        knobs: That are searched.
+    """
+    found = []
+    for knob in knobs:
+        given = ranges.get(knob.name)
+        if given is not None:
+            if not isinstance(given, dict):
+                raise file.error(
+                    f"the range of '{knob.name}' must look like {{low: 0.1, high: 1.0}}.",
+                    *("ranges", knob.name),
+                )
+            check_keys(file, given, ("low", "high", "log", "step", "choices"), "ranges", knob.name)
+            entry = Entry(file, knob.name, settings[knob.name], given, "ranges")
+            knob = replace(knob, domain=entry.domain())
+        found.append(knob)
     return found
 
 

@@ -1,8 +1,9 @@
 """A study's one record: an Optuna study that holds every trial with its knobs, state and folds.
 
-Study attributes   hsearch (format), spec, versions, command, driver and stop (see lease.py),
-                   news (see news.py), mlflow_run and mlflow_run.N of trial N (Optuna closes a
-                   trial's own when it ends)
+Study attributes   hsearch (format), spec, versions, command, level_names, driver and stop (see
+                   lease.py), start_points (of another study, see start_from.py), news (see
+                   news.py), mlflow_run and mlflow_run.N of trial N (Optuna closes a trial's own
+                   when it ends)
 Trial attributes   source, job, fold0.. (FoldResults); `lost` or `failed` with the reason
 Trial values       after fold k the mean of folds 0..k as intermediate value k; at last the mean
 
@@ -12,8 +13,9 @@ follows from it, so that `take_over` can complete whatever a kill interrupted.
 
 import math
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from optuna.study import StudyDirection
@@ -22,6 +24,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from hsearch.errors import ConfigError
 from hsearch.folds import NUM_FOLDS
 from hsearch.results import FoldResult
+from hsearch.search.domain import StartPoint
 from hsearch.search.driver import Driver
 from hsearch.search.lease import driver_lives
 from hsearch.search.race import noise_sd, verdict
@@ -46,6 +49,8 @@ if TYPE_CHECKING:  # proposing imports torch, which a study that is only read do
     from hsearch.search.proposal import Proposer
     from hsearch.search.space import SearchSpace
 
+START_POINTS = "start_points"
+
 
 class Study(StoredStudy):
     """The record of one study, open for reading and, after `open`, for searching.
@@ -64,11 +69,19 @@ class Study(StoredStudy):
         self._complete: dict[int, list[float]] = {}
         self._sigma: float | None = None
         self._notes: dict[str, Any] = {}
+        self._earlier: tuple[StartPoint, ...] = ()
         self.best: TrialRecord | None = None
         self.spec = StudySpec.from_dict(self.attribute("spec"))
 
     @classmethod
-    def open(cls, name: str, storage: str, spec: StudySpec, space: "SearchSpace") -> Self:
+    def open(
+        cls,
+        name: str,
+        storage: str,
+        spec: StudySpec,
+        space: "SearchSpace",
+        earlier: Sequence[StartPoint] = (),
+    ) -> Self:
         """Creates a study or continues the one of that name, which must have the same spec.
 
         A study without a trial binds nobody yet: the spec of the next driver replaces its own.
@@ -78,9 +91,11 @@ class Study(StoredStudy):
             storage: Path of a SQLite file or URL of a database.
             spec: What is searched and how.
             space: The same ranges for drawing; knobs that the user has fixed are not among them.
+            earlier: Start points of another study, which are tried before those of the space.
         """
         from hsearch.search.proposal import Proposer
 
+        space = replace(space, start=(*earlier, *space.start))
         proposer = Proposer(spec, space)  # first, because it refuses what can never be tried
         with Storage(storage, create=True).closed_on_error() as opened:
             with opened.guarded():
@@ -89,7 +104,7 @@ class Study(StoredStudy):
             study = cls(name, opened, proposer)
             if study._read_trials():
                 check_same_spec(name, study.spec, spec)
-            study.spec = spec
+            study.spec, study._earlier = spec, tuple(earlier)
             return study
 
     @classmethod
@@ -170,6 +185,11 @@ class Study(StoredStudy):
             super().set_attribute(key, value)
             self._notes[key] = value
 
+    def earlier_points(self) -> tuple[StartPoint, ...]:
+        """Returns the start points that it took from another study when it began."""
+        stored: Any = self.attribute(START_POINTS) or []
+        return tuple(StartPoint(point["source"], point["values"]) for point in stored)
+
     def record(self) -> StudyRecord:
         """Returns the study as it is now."""
         with self._held():
@@ -189,6 +209,7 @@ class Study(StoredStudy):
                 versions=attributes.get("versions", {}),
                 command=attributes.get("command"),
                 driver=str(Driver.from_dict(driver)) if searching else None,
+                level_names=tuple(attributes.get("level_names", ())),
             )
 
     def take_over(self) -> None:
@@ -201,14 +222,26 @@ class Study(StoredStudy):
             recorded = StudySpec.from_dict(self._attributes()["spec"])
             if stored:  # another driver may have come in between
                 check_same_spec(self.name, recorded, self.spec)
-            elif recorded != self.spec:
-                self.set_attribute("spec", self.spec.to_dict())
+                self._check_same_start()
+            else:
+                if recorded != self.spec:
+                    self.set_attribute("spec", self.spec.to_dict())
+                if self._earlier or self.earlier_points():
+                    points = [{"source": p.source, "values": {**p.values}} for p in self._earlier]
+                    self.set_attribute(START_POINTS, points)
             self.set_attribute("versions", package_versions())
             for trial in stored:
                 if trial.state == TrialState.RUNNING and FAILED in trial.user_attrs:
                     self._end(trial.number, TrialState.FAIL)
                 elif trial.state == TrialState.RUNNING and is_undecided(trial):
                     self._decide(trial.number, reported=len(trial.intermediate_values))
+
+    def _check_same_start(self) -> None:
+        if self.earlier_points() != self._earlier:
+            raise ConfigError(
+                f"Another driver has begun the study '{self.name}' meanwhile, from other trials of "
+                f"'{self.spec.start_from}'; run the same command again to go on with it."
+            )
 
     def _decide(self, number: int, reported: int) -> None:
         """Writes what follows from a running trial's folds.

@@ -1,6 +1,6 @@
 """Who watches a search: the one interface between a search and what people see of it."""
 
-from hsearch.results import EpochRecord
+from hsearch.results import EpochRecord, FoldTime
 from hsearch.search.record import TrialRecord
 
 
@@ -18,6 +18,21 @@ class Watch:
 
     def epoch(self, number: int, fold: int, record: EpochRecord) -> None:
         """Called after every epoch of a running fold of trial `number`."""
+
+    def features(self, done: int, total: int) -> None:
+        """Called while features are computed, with the views that all groups have done."""
+
+    def validation_floor(self, score: float) -> None:
+        """Called once, with the mean over the folds of what needs no training."""
+
+    def timed(self, fold: FoldTime, frozen: FoldTime | None, groups: int) -> None:
+        """Called once a few batches were timed.
+
+        Args:
+            fold: How long a training of a fold takes.
+            frozen: The same in the regime `frozen`; None for a search in that regime.
+            groups: Folds that are trained at once.
+        """
 
     def groups(self, alive: int, wanted: int) -> None:
         """Called when the number of worker groups changes."""

@@ -1,6 +1,6 @@
 """A moving average of a network's weights."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
@@ -18,6 +18,7 @@ class WeightAverage:
     Args:
         module: The network; the average begins with its weights.
         decay: In 0..1.
+        leave_out: Names of weights that never change, and so are their own average.
 
     Attributes:
         updates: How many there were.
@@ -27,35 +28,39 @@ class WeightAverage:
         decay is that of TensorFlow's ExponentialMovingAverage.
     """
 
-    def __init__(self, module: nn.Module, decay: float) -> None:
+    def __init__(self, module: nn.Module, decay: float, leave_out: Collection[str] = ()) -> None:
         self._module, self._decay, self.updates = module, decay, 0
-        self._values = {name: tensor.detach().clone() for name, tensor in _weights(module).items()}
+        self._leave_out = frozenset(leave_out)
+        self._values = {name: tensor.detach().clone() for name, tensor in self._now().items()}
 
     @torch.no_grad()
     def update(self) -> None:
         """Moves the average, after every optimiser step."""
         self.updates += 1
         decay = min(self._decay, (1 + self.updates) / (10 + self.updates))
-        now = _weights(self._module)
+        now = self._now()
         torch._foreach_lerp_(list(self._values.values()), list(now.values()), 1 - decay)
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
         """Gives the network the averaged weights for a while."""
-        own = {name: tensor.detach().clone() for name, tensor in _weights(self._module).items()}
+        own = {name: tensor.detach().clone() for name, tensor in self._now().items()}
         self.adopt()
         try:
             yield
         finally:
-            _copy(own, _weights(self._module))
+            _copy(own, self._now())
 
     def adopt(self) -> None:
         """Gives the network the averaged weights for good."""
-        _copy(self._values, _weights(self._module))
+        _copy(self._values, self._now())
 
     def share(self) -> None:
         """Gives every rank the average of rank 0: running statistics may differ between them."""
         distributed.broadcast_tensors(self._values.values())
+
+    def _now(self) -> dict[str, Tensor]:
+        return {n: t for n, t in _weights(self._module).items() if n not in self._leave_out}
 
     def state(self) -> dict[str, Tensor]:
         """Returns the average by the names of the weights."""

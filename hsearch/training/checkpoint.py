@@ -5,7 +5,7 @@ Tensors are named `model.*` (embedder and method with all their state), `optimiz
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +29,14 @@ def save_checkpoint(
     optimizer: Optimizer | None,
     notes: Mapping[str, object],
     average: WeightAverage | None = None,
+    leave_out: Collection[str] = (),
 ) -> None:
-    """Writes a checkpoint; at every moment the path holds the old one or the new one, whole."""
-    tensors = {f"model.{name}": tensor for name, tensor in module.state_dict().items()}
+    """Writes a checkpoint; at every moment the path holds the old one or the new one, whole.
+
+    `leave_out` names what of the module's state is found elsewhere: a frozen backbone.
+    """
+    state_dict = module.state_dict().items()
+    tensors = {f"model.{name}": tensor for name, tensor in state_dict if name not in leave_out}
     if optimizer is not None:
         for index, state in optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer.{index}.{key}": value for key, value in state.items()}
@@ -54,12 +59,19 @@ def load_checkpoint(
     module: nn.Module,
     optimizer: Optimizer | None = None,
     average: WeightAverage | None = None,
+    leave_out: Collection[str] = (),
 ) -> Notes:
-    """Restores module, optimiser and average in place and returns the notes."""
+    """Restores module, optimiser and average in place and returns the notes.
+
+    What `leave_out` names may be missing in the file, and then stays as it is.
+    """
     with _opened(path) as file:
         tensors: dict[str, Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    state_dict = _under("model.", tensors)
+    own = module.state_dict()
+    state_dict |= {name: own[name] for name in leave_out if name not in state_dict}
     try:
-        module.load_state_dict(_under("model.", tensors))
+        module.load_state_dict(state_dict)
     except RuntimeError as error:
         first = str(error).splitlines()[1].strip()
         raise DatasetError(f"The checkpoint {path} is of another network: {first}") from error

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 import hsearch.distributed as distributed
-from hsearch.data.batches import evaluation_batches
-from hsearch.data.pixels import Pixels
-from hsearch.data.transforms import normalise
+from hsearch.data.batches import Inputs, evaluation_batches
+from hsearch.data.transforms import network_input
 from hsearch.evaluation.embed import embed_batches
 from hsearch.evaluation.label_scoring import FIRST_IMAGES, LabelEmbedded
 from hsearch.spec import ImageSpec
@@ -35,7 +34,7 @@ class Network(Protocol):
         """Yields the weights."""
 
     def embed(self, images: Tensor) -> Tensor:
-        """Maps (B, 3, S, S) images to (B, D) embeddings."""
+        """Maps (B, 3, S, S) images, or cached features of images, to (B, D) embeddings."""
 
 
 class LabelNetwork(Network, Protocol):
@@ -50,7 +49,7 @@ Progress = Callable[[int, int], None]
 
 def embed_rows(
     step: Network,
-    pixels: Pixels,
+    inputs: Inputs,
     rows: IntArray,
     image: ImageSpec,
     progress: Progress | None = None,
@@ -63,14 +62,14 @@ def embed_rows(
     own = _own_part(rows)
     step.eval()
     local = embed_batches(
-        _batches(pixels, rows, image, progress), partial(_embed, step, image, device)
+        _batches(inputs, rows, image, progress), partial(_embed, step, image, device)
     )
     return distributed.gather_rows(local[: len(own)].to(device)).cpu()
 
 
 def embed_labels(
     step: LabelNetwork,
-    pixels: Pixels,
+    inputs: Inputs,
     rows: IntArray,
     labels: BoolArray,
     names: tuple[str, ...],
@@ -81,7 +80,7 @@ def embed_labels(
 
     Args:
         step: Whose embeddings are (B, T, D), or (B, D) for one per image, which are not kept.
-        pixels: Of the images.
+        inputs: The images, or their cached features.
         rows: (N,).
         labels: (N, T) which labels they have.
         names: Of the T labels.
@@ -94,7 +93,7 @@ def embed_labels(
     logits, found, done = [], [], 0
     step.eval()
     with torch.inference_mode():
-        for batch in _batches(pixels, rows, image, progress):
+        for batch in _batches(inputs, rows, image, progress):
             embeddings = _embed(step, image, device, batch)
             logits.append(step.scores(embeddings).float())
             here = wanted[done : done + len(batch)]
@@ -111,13 +110,13 @@ def _own_part(rows: IntArray) -> IntArray:
 
 
 def _batches(
-    pixels: Pixels, rows: IntArray, image: ImageSpec, progress: Progress | None
+    inputs: Inputs, rows: IntArray, image: ImageSpec, progress: Progress | None
 ) -> Iterator[Tensor]:
     """Yields this rank's images; a first one where it has none, so that all ranks go along."""
     own = _own_part(rows)
     own = own if len(own) else rows[:1]
     done = 0
-    for batch in evaluation_batches(pixels, own, image):
+    for batch in evaluation_batches(inputs, own, image):
         yield batch
         done += len(batch)
         if progress:
@@ -125,4 +124,4 @@ def _batches(
 
 
 def _embed(step: Network, image: ImageSpec, device: torch.device, images: Tensor) -> Tensor:
-    return step.embed(normalise(images.to(device), image))
+    return step.embed(network_input(images.to(device), image))

@@ -1,6 +1,7 @@
 """Training one fold: plain torch, the same numbers on one process and on several."""
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -8,13 +9,14 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 import hsearch.distributed as distributed
-from hsearch.data.transforms import normalise
+from hsearch.data.transforms import network_input
 from hsearch.errors import DivergedError
 from hsearch.results import EpochRecord, FoldResult, Metrics, score_of, versions_of
 from hsearch.seeds import seed_for
 from hsearch.spec import FoldJob
 from hsearch.training.best import best_record, candidates
 from hsearch.training.checkpoint import load_checkpoint, read_notes, save_checkpoint
+from hsearch.training.floor import fold_floors
 from hsearch.training.folder import RunFolder, write_json
 from hsearch.training.optimizer import (
     clip_gradients,
@@ -22,7 +24,7 @@ from hsearch.training.optimizer import (
     lr_factor,
     set_learning_rates,
 )
-from hsearch.training.setup import FoldData, check_stages, load_fold, pick_device
+from hsearch.training.setup import FoldData, check_stages, load_fold
 from hsearch.training.stage import StageTools
 from hsearch.training.step import TrainingStep
 from hsearch.training.validation import validate
@@ -40,11 +42,17 @@ class PausedError(Exception):
 class Report:
     """Receives the progress of a training; no method does anything until overridden."""
 
+    def features(self, done: int, total: int) -> None:
+        """Called while features are computed, with the views that all processes have done."""
+
+    def floor(self, folds: Sequence[Metrics]) -> None:
+        """Called before the first epoch with what needs no training, on every fold."""
+
     def iteration(self, epoch: int, done: int, total: int) -> None:
         """Called after every optimiser step."""
 
     def epoch(self, record: EpochRecord) -> None:
-        """Called after every epoch, and first for epoch 0, the untrained network."""
+        """Called after every epoch, and first for epoch 0, the network before training."""
 
     def must_pause(self) -> bool:
         """Asked before every epoch; of several ranks, the answer of rank 0 counts."""
@@ -62,9 +70,11 @@ def train_fold(job: FoldJob, report: Report, folder: RunFolder) -> FoldResult:
     """
     if (result := distributed.share_object(folder.finished())) is not None:
         return result
-    run = _Run.start(job, folder)
+    run = _Run.start(job, folder, report)
+    if distributed.rank() == 0 and run.floors:
+        report.floor(run.floors)
     if not run.history:
-        run.record(report, run.untrained())
+        run.record(report, run.before_training())
     while (stopped := run.why_stop()) is None:
         if distributed.share_object(report.must_pause()):
             raise PausedError
@@ -85,25 +95,28 @@ class _Run:
     data: FoldData
     device: torch.device
     tools: StageTools
+    floors: Sequence[Metrics]
     history: list[EpochRecord] = field(default_factory=list)
     steps: int = 0
 
     @classmethod
-    def start(cls, job: FoldJob, folder: RunFolder) -> "_Run":
+    def start(cls, job: FoldJob, folder: RunFolder, report: Report) -> "_Run":
         """Begins, or goes back to the last finished epoch, if there is one."""
-        device, data = pick_device(), load_fold(job)
+        device, data = distributed.pick_device(), load_fold(job, _telling(report))
         check_stages(job, data)
         notes = distributed.share_object(read_notes(folder.last) if folder.last.exists() else {})
         history = [EpochRecord.from_dict(record) for record in notes.get("history", [])]
         stage = job.stage_of(max(1, len(history) - 1))
         tools = StageTools.begin(stage, data, device, restored=bool(history))
-        run = cls(job, folder, data, device, tools, history, notes.get("steps", 0))
+        floors = fold_floors(job) if len(data.validation_rows) else ()
+        run = cls(job, folder, data, device, tools, floors, history, notes.get("steps", 0))
         if history:
-            load_checkpoint(folder.last, tools.step, tools.optimizer, tools.average)
+            left_out = tools.step.unchanged()
+            load_checkpoint(folder.last, tools.step, tools.optimizer, tools.average, left_out)
             run._keep_best()
         return run
 
-    def untrained(self) -> EpochRecord:
+    def before_training(self) -> EpochRecord:
         began = time.perf_counter()
         metrics = self.validate()
         return EpochRecord(
@@ -150,7 +163,7 @@ class _Run:
         total = len(batches)
         for done, batch in enumerate(batches):
             set_learning_rates(optimizer, lr_factor(schedule, done_before + done / total))
-            images = normalise(self._to_device(batch.images), tools.batches.image)
+            images = network_input(self._to_device(batch.images), tools.batches.image)
             loss = network(images, self._to_device(batch.labels))
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
@@ -175,7 +188,14 @@ class _Run:
         if distributed.rank() == 0:
             notes = {"history": [past.to_dict() for past in self.history], "steps": self.steps}
             tools = self.tools
-            save_checkpoint(self.folder.last, tools.step, tools.optimizer, notes, tools.average)
+            save_checkpoint(
+                self.folder.last,
+                tools.step,
+                tools.optimizer,
+                notes,
+                tools.average,
+                leave_out=tools.step.unchanged(),
+            )
             self._keep_best()
             report.epoch(record)
 
@@ -187,7 +207,13 @@ class _Run:
         if distributed.rank() == 0 and may_be_best and self._best() is last:
             with self.tools.averaged():
                 notes = {"history": [last.to_dict()]}
-                save_checkpoint(self.folder.best, self.tools.step, None, notes)
+                save_checkpoint(
+                    self.folder.best,
+                    self.tools.step,
+                    None,
+                    notes,
+                    leave_out=self.tools.step.unchanged(),
+                )
 
     def why_stop(self) -> str | None:
         """Returns why training is over, or None."""
@@ -202,14 +228,15 @@ class _Run:
         return None
 
     def result(self, stopped: str) -> FoldResult:
-        best, untrained = self._best(), self.history[0].validation
+        best, before = self._best(), self.history[0].validation
         return FoldResult.from_dict(
             {
                 "job": self.job.to_dict(),
                 "score": score_of(best.validation, self.job.objective) if best.validation else None,
                 "best_epoch": best.epoch,
                 "validation": best.validation or {},
-                "untrained": untrained or {},
+                "untrained": before or {},
+                "floor": self.floors[self.job.fold] if self.job.fold < len(self.floors) else {},
                 "history": [record.to_dict() for record in self.history],
                 "stopped": stopped,
                 "versions": versions_of(PACKAGES),
@@ -226,6 +253,17 @@ class _Run:
         if self.device.type == "cuda":
             return tensor.pin_memory().to(self.device, non_blocking=True)
         return tensor
+
+
+def _telling(report: Report) -> Callable[[int, int], None]:
+    """Tells the report about features, and pauses between parts of them if it asks for that."""
+
+    def tell(done: int, total: int) -> None:
+        report.features(done, total)
+        if distributed.world_size() == 1 and report.must_pause():
+            raise PausedError
+
+    return tell
 
 
 def _wrapped(step: TrainingStep) -> nn.Module:

@@ -21,7 +21,7 @@ def build_optimizer(spec: OptimizerSpec, embedder: "Embedder", method: Method) -
 
     Each group carries its `name`, its weight decay and its `base_lr`, the rate before the schedule.
     """
-    groups = {"backbone": list(embedder.backbone.parameters())}
+    groups = {"backbone": embedder.trained_by_regime()}
     groups["head"] = [] if embedder.head is None else list(embedder.head.parameters())
     for name, parameters in method.parameter_groups().items():
         groups.setdefault(name, []).extend(parameters)

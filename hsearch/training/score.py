@@ -7,23 +7,22 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
-from hsearch.data.pixels import open_pixels
+from hsearch.data.batches import Inputs
+from hsearch.data.features import Features
 from hsearch.data.records import LEVEL_TESTS
 from hsearch.data.splits import split_store
 from hsearch.data.store import Store
+from hsearch.distributed import pick_device
 from hsearch.errors import ConfigError
 from hsearch.evaluation.label_scoring import LabelEmbedded
 from hsearch.evaluation.scoring import AnyEmbedded, Embedded
-from hsearch.geometry import l2_normalise
-from hsearch.models.embedder import Embedder
-from hsearch.seeds import seed_for
 from hsearch.spec import FoldJob
 from hsearch.training.checkpoint import load_checkpoint
 from hsearch.training.embedding import LabelNetwork, Network, embed_labels, embed_rows
+from hsearch.training.features import evaluation_features, open_job_pixels
 from hsearch.training.folder import RunFolder, read_job
-from hsearch.training.setup import build_step, open_job_store, pick_device
+from hsearch.training.setup import build_step, open_job_store
 from hsearch.training.step import TrainingStep
 
 Part = Literal["train", "seen", "validation", "test"]
@@ -108,50 +107,42 @@ def embed_run(path: Path, part: Part, progress: Progress | None = None) -> AnyEm
     """
     job = read_job(path)
     store = open_job_store(job)
-    step = job_network(job, store, RunFolder(path).best)
+    rows = part_rows(job, store, part)
+    inputs = _cached(job, store, part, progress)
+    step = job_network(job, store, RunFolder(path).best, cached=inputs.shape if inputs else None)
     see = see_labels if store.tag_names else embed_part
-    return see(step, job, store, part_rows(job, store, part), progress)
+    return see(step, job, store, rows, progress, inputs)
 
 
-def job_network(job: FoldJob, store: Store, checkpoint: Path | None = None) -> TrainingStep:
+def job_network(
+    job: FoldJob,
+    store: Store,
+    checkpoint: Path | None = None,
+    cached: tuple[int, ...] | None = None,
+) -> TrainingStep:
     """Returns the network of a job with the weights of a checkpoint, or as it is before training.
 
     Args:
         job: What is trained.
         store: The job's data.
         checkpoint: That a run of the job has written.
+        cached: Shape of one item of cached features, if the network is to take these.
     """
     hierarchy = split_store(store, job.splits).fold(job.fold).hierarchy
-    step = build_step(job, hierarchy, pick_device(), restored=checkpoint is not None)
+    restored = checkpoint is not None
+    step = build_step(job, hierarchy, pick_device(), restored=restored, cached=cached)
     if checkpoint is not None:
-        load_checkpoint(checkpoint, step)
+        load_checkpoint(checkpoint, step, leave_out=step.unchanged())
     return step
 
 
-def embed_frozen(job: FoldJob, part: Part) -> Embedded:
-    """Returns the images of some classes as the job's backbone sees them before any training.
-
-    Its pooled features are compared by cosine, without a head. Random weights are those with which
-    the training of fold 0 begins.
-    """
-    store = open_job_store(job)
-    return embed_part(_Frozen(job).to(pick_device()), job, store, part_rows(job, store, part))
-
-
-class _Frozen(nn.Module):
-    """The backbone of a job as it comes, with its pooling."""
-
-    curvature = 0.0
-
-    def __init__(self, job: FoldJob) -> None:
-        super().__init__()
-        spec = job.training.model
-        seed = seed_for(job.seed, "model", 0)
-        self.embedder = Embedder(spec, seed=seed, features="pooled")
-
-    def embed(self, images: Tensor) -> Tensor:
-        """Maps (B, 3, S, S) images to (B, C) features of norm 1."""
-        return l2_normalise(self.embedder(images))
+def _cached(job: FoldJob, store: Store, part: Part, progress: Progress | None) -> Features | None:
+    """The cached features that hold a part, where the backbone is frozen and there is room."""
+    if job.training.model.regime != "frozen" or part == "seen":
+        return None
+    splits = split_store(store, job.splits)
+    rows = splits.test if part == "test" else splits.trainval
+    return evaluation_features(job, store, rows, progress=progress)
 
 
 def see_labels(
@@ -160,11 +151,12 @@ def see_labels(
     store: Store,
     part: PartRows,
     progress: Progress | None = None,
+    inputs: Inputs | None = None,
 ) -> LabelEmbedded:
     """Returns images with several labels each as a network sees them; as `embed_part` else."""
     rows, image = part.rows, job.training.image
-    pixels = open_pixels(store, rows, image.resize)
-    return embed_labels(step, pixels, rows, store.tags[rows], store.tag_names, image, progress)
+    inputs = inputs or open_job_pixels(store, rows, image)
+    return embed_labels(step, inputs, rows, store.tags[rows], store.tag_names, image, progress)
 
 
 def embed_part(
@@ -173,10 +165,15 @@ def embed_part(
     store: Store,
     part: PartRows,
     progress: Progress | None = None,
+    inputs: Inputs | None = None,
 ) -> Embedded:
-    """Returns images of a part as a network sees them; `progress` as in `embed_run`."""
+    """Returns images of a part as a network sees them; `progress` as in `embed_run`.
+
+    `inputs` are cached features that hold the part, for a network that takes these.
+    """
     rows, image = part.rows, job.training.image
-    embeddings = embed_rows(step, open_pixels(store, rows, image.resize), rows, image, progress)
+    inputs = inputs or open_job_pixels(store, rows, image)
+    embeddings = embed_rows(step, inputs, rows, image, progress)
     masked = not (np.all(part.queries) and np.all(part.gallery))
     sets = {name: store.split[rows] == name for name in LEVEL_TESTS if part.name == "test"}
     return Embedded(

@@ -1,28 +1,32 @@
 """What a job needs to run: its data, split into classes, and its network."""
 
+from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hsearch.data.batches import TrainingBatches
+import hsearch.distributed as distributed
+from hsearch.data.batches import Inputs, TrainingBatches
+from hsearch.data.features import Features, features_limit
 from hsearch.data.library import data_folder, open_data
-from hsearch.data.pixels import Pixels, open_pixels
+from hsearch.data.pixels import Pixels
 from hsearch.data.splits import Labels, StoreSplits, labels_of, split_store
 from hsearch.data.store import Store
 from hsearch.errors import ConfigError, DatasetError
-from hsearch.folds import Splits
 from hsearch.hierarchy import Hierarchy
 from hsearch.methods import Method, Setting, check_knobs, load_method
 from hsearch.models.embedder import Embedder
 from hsearch.seeds import seed_for
-from hsearch.spec import FoldJob
+from hsearch.spec import FoldJob, ImageSpec
+from hsearch.training.features import fixed_views, training_inputs
+from hsearch.training.pretrained import local_weights
 from hsearch.training.step import TrainingStep
 
 IntArray = NDArray[np.int64]
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +34,8 @@ class FoldData:
     """The images of one fold.
 
     Attributes:
-        pixels: Of all trainval images, shared by the folds; test images are never opened.
+        inputs: Of all trainval images, shared by the folds; test images are never opened.
+        image: How these were made.
         hierarchy: Of the fold's training classes, numbered 0..C-1, or of all labels.
         train_rows: (N,) rows of the training images.
         train_paths: (N, L) their label paths, by which batches are drawn.
@@ -39,13 +44,19 @@ class FoldData:
         validation_labels: (M, L) their label paths in the whole data set's numbering, or (M, T).
     """
 
-    pixels: Pixels
+    inputs: Inputs
+    image: ImageSpec
     hierarchy: Hierarchy
     train_rows: IntArray
     train_paths: IntArray
     train_labels: Labels
     validation_rows: IntArray
     validation_labels: Labels
+
+    @property
+    def feature_shape(self) -> tuple[int, ...] | None:
+        """The shape of one item of cached features; None where inputs are images."""
+        return self.inputs.shape if isinstance(self.inputs, Features) else None
 
 
 def open_job_store(job: FoldJob) -> Store:
@@ -63,14 +74,20 @@ def _open_checked(data: str, digest: str) -> Store:
     return store
 
 
-def load_fold(job: FoldJob) -> FoldData:
-    """Opens the training and validation images of a job."""
-    store, splits, pixels = _open_shared(
-        job.data, job.data_digest, job.splits, job.training.image.resize, data_folder()
-    )
+def load_fold(job: FoldJob, progress: Progress | None = None) -> FoldData:
+    """Opens the training and validation images of a job, or their cached features.
+
+    `progress` is told how many views, of how many, are computed where features are to be cached.
+    """
+    store, splits, inputs = _open_shared(job, progress)
+    if job.training.model.regime == "frozen":
+        cached = distributed.gather_objects(isinstance(inputs, Features))
+        if any(cached) and not all(cached):  # another rank had no room for them
+            inputs = fixed_views(store, splits.trainval, job.training.image)
     fold = splits.fold(job.fold)
     return FoldData(
-        pixels=pixels,
+        inputs=inputs,
+        image=job.training.image,
         hierarchy=fold.hierarchy,
         train_rows=fold.train,
         train_paths=fold.train_paths,
@@ -80,20 +97,34 @@ def load_fold(job: FoldJob) -> FoldData:
     )
 
 
-@lru_cache(maxsize=4)
-def _open_shared(
-    data: str, digest: str, splits: Splits, resize: int, _folder: Path
-) -> tuple[Store, StoreSplits, Pixels]:
+_Shared = tuple[Store, StoreSplits, Inputs]
+_opened: OrderedDict[str, _Shared] = OrderedDict()
+_KEPT_OPEN = 4
+
+
+def _open_shared(job: FoldJob, progress: Progress | None = None) -> _Shared:
     """What all folds and trials of a study share, opened once per process and data folder."""
-    store = _open_checked(data, digest)
-    images = split_store(store, splits)
-    return store, images, open_pixels(store, images.trainval, resize)
+    model, image = job.training.model, job.training.image
+    place: tuple[object, ...] = (job.data, job.data_digest, job.splits, data_folder())
+    if model.regime == "frozen":
+        kind = load_method(job.method.name).features
+        place += (model.model_dump_json(), image.model_dump_json(), kind, features_limit())
+    key = repr((*place, image.resize, image.interpolation))
+    if key not in _opened:
+        store = _open_checked(job.data, job.data_digest)
+        splits = split_store(store, job.splits)
+        _opened[key] = store, splits, training_inputs(job, store, splits.trainval, progress)
+    _opened.move_to_end(key)
+    while len(_opened) > _KEPT_OPEN:
+        _opened.popitem(last=False)
+    return _opened[key]
 
 
 def build_batches(job: FoldJob, data: FoldData, views: int) -> TrainingBatches:
     """Returns the job's training batches, with `views` augmented copies of each image."""
+    same = job.training.image == data.image or isinstance(data.inputs, Pixels)
     return TrainingBatches(
-        data.pixels,
+        data.inputs if same else _open_shared(job)[2],  # a stage may have views of its own
         data.train_rows,
         data.train_paths,
         torch.from_numpy(data.train_labels),
@@ -115,7 +146,12 @@ def check_stages(job: FoldJob, data: FoldData) -> None:
 
 
 def build_step(
-    job: FoldJob, hierarchy: Hierarchy, device: torch.device, *, restored: bool = False
+    job: FoldJob,
+    hierarchy: Hierarchy,
+    device: torch.device,
+    *,
+    restored: bool = False,
+    cached: tuple[int, ...] | None = None,
 ) -> TrainingStep:
     """Returns the job's network with its method; initial weights follow from seed and fold.
 
@@ -123,13 +159,17 @@ def build_step(
         job: What is trained.
         hierarchy: Of the fold's training classes.
         device: Where the network goes.
-        restored: Whether a checkpoint will replace all weights, so that none need be found.
+        restored: Whether a checkpoint will replace all weights that train.
+        cached: Shape of one item of cached features, if the network is to take these.
     """
     model = job.training.model
-    if restored:
+    if restored and model.regime == "full":  # then the checkpoint has them all
         model = model.model_copy(update={"weights": "random"})
+    elif cached is None:
+        model = local_weights(model)
     features = load_method(job.method.name).features
-    embedder = Embedder(model, seed=seed_for(job.seed, "model", job.fold), features=features)
+    seed = seed_for(job.seed, "model", job.fold)
+    embedder = Embedder(model, seed=seed, features=features, cached=cached)
     return TrainingStep(embedder, build_method(job, hierarchy, embedder)).to(device)
 
 
@@ -144,10 +184,3 @@ def build_method(job: FoldJob, hierarchy: Hierarchy, embedder: Embedder) -> Meth
     )
     knobs = check_knobs(job.method.name, job.method.knobs)
     return load_method(job.method.name)(setting, **knobs)
-
-
-def pick_device() -> torch.device:
-    """Returns this rank's GPU where there is one, else the CPU."""
-    if not torch.cuda.is_available():
-        return torch.device("cpu")
-    return torch.device("cuda", torch.cuda.current_device())

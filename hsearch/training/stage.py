@@ -38,7 +38,9 @@ class StageTools:
         cls, stage: Stage, data: FoldData, device: torch.device, *, restored: bool
     ) -> "StageTools":
         """Returns a stage with the job's initial weights, unless a checkpoint will replace them."""
-        step = build_step(stage.job, data.hierarchy, device, restored=restored)
+        step = build_step(
+            stage.job, data.hierarchy, device, restored=restored, cached=data.feature_shape
+        )
         distributed.broadcast_from_first(step)
         return cls._for(stage, data, step)
 
@@ -49,7 +51,7 @@ class StageTools:
         old = self.step
         method = build_method(stage.job, data.hierarchy, old.embedder)
         method.load_state_dict(old.method.state_dict())
-        device = next(old.embedder.parameters()).device
+        device = next(old.parameters()).device
         return self._for(stage, data, TrainingStep(old.embedder, method).to(device))
 
     @classmethod
@@ -59,7 +61,7 @@ class StageTools:
             stage=stage,
             step=step,
             optimizer=build_optimizer(spec, step.embedder, step.method),
-            average=None if spec.ema is None else WeightAverage(step, spec.ema),
+            average=None if spec.ema is None else WeightAverage(step, spec.ema, step.unchanged()),
             batches=build_batches(stage.job, data, step.method.views),
         )
 

@@ -28,7 +28,7 @@ class TrainingStep(nn.Module):
         """Returns the scalar loss of the batch over all ranks.
 
         Args:
-            images: (V * b, 3, S, S): this rank's part.
+            images: (V * b, 3, S, S): this rank's part; or its features, where they are cached.
             labels: (V * B, L): of the whole batch.
         """
         embeddings = gather_batch(self.embed(images), self.method.views)
@@ -36,13 +36,20 @@ class TrainingStep(nn.Module):
         return loss
 
     def embed(self, images: Tensor) -> Tensor:
-        """Maps (B, 3, S, S) images to embeddings in the method's geometry, (B, D) or (B, T, D)."""
+        """Maps (B, 3, S, S) images to embeddings in the method's geometry, (B, D) or (B, T, D).
+
+        Without a backbone it takes (B, ...) cached features instead.
+        """
         reduced = images.is_cuda and self.training
         with torch.autocast(images.device.type, torch.bfloat16, enabled=reduced):
             features = self.embedder(images)
         if features.dtype == torch.bfloat16:
             features = features.float()
         return self.method.embed(features)
+
+    def unchanged(self) -> frozenset[str]:
+        """Returns the names, in the state dict, of what training never changes."""
+        return frozenset(f"embedder.{name}" for name in self.embedder.unchanged())
 
     def scores(self, embeddings: Tensor) -> Tensor:
         """Maps embeddings to (B, T) logits of labels, if the method is of that task."""

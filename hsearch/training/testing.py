@@ -12,8 +12,9 @@ from hsearch.evaluation.query_table import QUERIES, QueryTable, write_query_tabl
 from hsearch.evaluation.scoring import AnyEmbedded, ScoreOptions, join, score
 from hsearch.results import Metrics, Tested
 from hsearch.spec import FoldJob
-from hsearch.training.score import embed_frozen, embed_runs
-from hsearch.training.setup import open_job_store, pick_device
+from hsearch.training.floor import embed_frozen
+from hsearch.training.score import embed_runs
+from hsearch.training.setup import open_job_store
 
 
 def score_run(folder: Path, folds: Sequence[int]) -> Tested:
@@ -62,7 +63,7 @@ def floor_metrics(job: FoldJob) -> Metrics:
 
 def _score(embedded: AnyEmbedded, tables: list[QueryTable]) -> Metrics:
     """Scores embedded images; what every query scored is added to `tables`."""
-    options = ScoreOptions(device=pick_device(), sharded=distributed.world_size() > 1)
+    options = ScoreOptions(device=distributed.pick_device(), sharded=distributed.world_size() > 1)
     return score(embedded, options, keep=tables.append)
 
 

@@ -24,7 +24,7 @@ def validate(step: TrainingStep, data: FoldData, image: ImageSpec) -> Metrics | 
 
 
 def _retrieval(step: TrainingStep, data: FoldData, image: ImageSpec) -> Metrics:
-    embeddings = embed_rows(step, data.pixels, data.validation_rows, image)
+    embeddings = embed_rows(step, data.inputs, data.validation_rows, image)
     return retrieval_metrics(
         embeddings.to(next(step.parameters()).device),
         data.validation_labels,
@@ -38,7 +38,7 @@ def _retrieval(step: TrainingStep, data: FoldData, image: ImageSpec) -> Metrics:
 def _multilabel(step: TrainingStep, data: FoldData, image: ImageSpec) -> Metrics:
     labels = np.asarray(data.validation_labels, dtype=np.bool_)
     names = data.hierarchy.names[-1]
-    return score_labels(embed_labels(step, data.pixels, data.validation_rows, labels, names, image))
+    return score_labels(embed_labels(step, data.inputs, data.validation_rows, labels, names, image))
 
 
 _BY_TASK: dict[Task, Callable[[TrainingStep, FoldData, ImageSpec], Metrics]] = {

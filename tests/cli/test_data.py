@@ -5,13 +5,16 @@ import subprocess
 import sys
 from typing import get_args
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from hsearch.cli.main import main
+from hsearch.data.library import open_data
 from hsearch.data.records import Record
 from hsearch.data.sources import available_sources
-from hsearch.folds import Splits, class_splits
+from hsearch.data.splits import store_splits
+from hsearch.folds import Splits
 from tests.data.sources.test_cub200 import build as build_cub200
 from tests.data.sources.test_voc2007 import build as build_voc2007
 from tests.data.toy import encode, photo, toy_store, tree
@@ -53,8 +56,9 @@ def test_prepare_list_and_show(images):
         "height\t40 to 40 px, mean 40.0, median 40",
         "split\tnone: 32",
         "source\tfolder",
-        "fold 3 val\t2\t4",
-        "test\t8\t16",
+        "PART\tIMAGES\tLEVEL_0\tLEVEL_1\tIMAGES PER CLASS",
+        "fold 3 validation\t4\t2\t2\t2 to 2",
+        "test\t16\t4\t8\t2 to 2",
     ):
         assert line in shown
 
@@ -239,11 +243,11 @@ def test_data_with_tags_are_listed_and_shown():
     ):
         assert line in shown
     assert "tag-05\t14" not in shown
-    parts = shown[shown.index("PART\tTAGS\tIMAGES") + 1 :]
-    images = {line.split("\t")[0]: int(line.split("\t")[2]) for line in parts if "\t" in line}
+    parts = shown[shown.index("PART\tIMAGES\tTAGS\tIMAGES PER TAG") + 1 :]
+    images = {line.split("\t")[0]: int(line.split("\t")[1]) for line in parts if "\t" in line}
     assert images["trainval"] + images["test"] == 24
     assert images["test"] in (4, 5)
-    assert images["fold 3 train"] + images["fold 3 val"] == images["trainval"]
+    assert sum(images[f"fold {number} validation"] for number in range(4)) == images["trainval"]
     assert not any(line.startswith(("level", "queries", "gallery", "No folds")) for line in shown)
 
 
@@ -344,15 +348,91 @@ def test_data_that_cannot_be_trained_are_warned_of(tmp_path):
     assert "\nNo folds: 4 class-disjoint folds need at" in shown.stdout
 
 
-def test_folds_of_both_kinds_are_shown(images):
-    run("prepare", "mine", "--from", images)
-    assert run("show", "mine").output == run("show", "mine", "--splits", "disjoint").output
+def test_what_every_fold_and_the_test_hold_is_shown_level_by_level(tmp_path):
+    names = [f"group-{i // 5}/class-{i:02d}" for i in range(20)]  # sorted by their groups
+    root = tree(tmp_path / "images", names[:10], images=2)
+    tree(root, names[10:], images=3)
+    run("prepare", "mine", "--from", root, "--levels", "group,class")
+    store = open_data("mine")
+    images = np.bincount(store.classes)
     for kind in get_args(Splits):
-        splits = class_splits(len(CLASSES), splits=kind)
+        splits = store_splits(store, kind)
         shown = cells(run("show", "mine", "--splits", kind))
-        for number, fold in enumerate(splits.folds):
-            assert f"fold {number} train\t{len(fold.train)}\t{2 * len(fold.train)}" in shown
-    assert run("show", "mine", "--splits", "other").exit_code == 2
+        assert "PART\tIMAGES\tGROUP\tCLASS\tIMAGES PER CLASS" in shown
+        parts = {f"fold {n} validation": fold.validation for n, fold in enumerate(splits.folds)}
+        for part, classes in {**parts, "trainval": splits.trainval, "test": splits.test}.items():
+            groups = len(np.unique(store.hierarchy.paths[classes, 0]))
+            some = images[classes]
+            counts = f"{some.sum()}\t{groups}\t{len(classes)}\t{some.min()} to {some.max()}"
+            assert f"{part}\t{counts}" in shown
+    wrong = run("show", "mine", "--splits", "other")
+    assert (wrong.exit_code, "stratified" in wrong.stderr) == (2, True)
+
+
+def test_which_splits_are_used_and_why_is_shown(images):
+    run("prepare", "mine", "--from", images)
+    (own,) = re.findall(r"Splits: .*", run("show", "mine").output)
+    assert own.startswith("Splits: stratified (the default for own images; --splits disjoint or ")
+    assert own.endswith("The test is half of the classes.")
+    (other,) = re.findall(r"Splits: .*", run("show", "mine", "--splits", "mlrc").output)
+    assert other.startswith("Splits: mlrc (as --splits says; --splits stratified or disjoint ")
+    marked = [
+        f"{name}/{i}.jpg,{name},{'train' if n < 9 else 'test'}"
+        for n, name in enumerate(CLASSES)
+        for i in range(2)
+    ]
+    (images / "t.csv").write_text("\n".join(["path,label,split", *marked]))
+    run("prepare", "marked", "--from", images / "t.csv")
+    (marked,) = re.findall(r"Splits: .*", run("show", "marked").output)
+    assert marked.startswith("Splits: stratified (the default for own images; ")
+    assert marked.endswith("The test is the data set's own test classes.")
+
+
+def test_levels_that_say_nothing_on_a_fold_are_told(tmp_path):
+    root = tree(tmp_path / "images", [f"g{i // 8}/c{i:02d}" for i in range(32)], images=2)
+    run("prepare", "mine", "--from", root, "--levels", "group,kind")
+    shown = run("show", "mine", "--splits", "disjoint").output
+    assert "Folds 0, 1, 2, 3: all classes share their group, so metrics at group are" in shown
+    shown = run("show", "mine").output
+    assert "Folds 0, 1, 2, 3: no two classes share their group, so metrics at group are " in shown
+    assert "metrics at kind" not in shown
+
+
+def test_levels_have_the_names_that_the_user_gives(images):
+    assert run("prepare", "mine", "--from", images, "--levels", "group, kind").exit_code == 0
+    assert any(line.startswith("mine\t32\t16\tgroup > kind\t") for line in cells(run("list")))
+    assert "group\t4\tgroup-0, group-1, group-2" in cells(run("show", "mine"))
+    digest = open_data("mine").digest
+    run("prepare", "mine", "--from", images, "--force")
+    assert open_data("mine").digest == digest  # names of levels are words, not content
+
+
+@pytest.mark.parametrize(
+    ("levels", "sentence"),
+    [
+        ("kind", "--levels must name every level"),
+        ("a,b,c", "but got a, b, c, and"),
+        ("a,", "but got ''"),
+        ("a/b,c", "but got 'a/b'"),
+        ("kind,Kind", "Levels need different names, but got kind, Kind"),
+        ("level_1,kind", "level 0 would be called 'level_1'"),
+    ],
+)
+def test_wrong_names_of_levels_are_refused_before_any_image_is_read(
+    images, folder, levels, sentence
+):
+    result = run("prepare", "mine", "--from", images, "--levels", levels)
+    assert result.exit_code == 2
+    assert sentence in result.stderr
+    assert not list(folder.glob("*.arrow"))
+
+
+def test_levels_of_published_data_have_their_own_names(tmp_path):
+    build_cub200(tmp_path / "birds")
+    arguments = ("--source", "cub200", "--from", tmp_path / "birds", "--levels", "kind")
+    result = run("prepare", "tiny", *arguments)
+    assert result.exit_code == 2
+    assert "which has its own: species; leave --levels out" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -56,14 +56,20 @@ def test_folds_of_images_are_shown(put, marks):
     assert result.stderr == ""
     assert "No folds" not in result.output
     shown = cells(result)
-    assert "PART\tTAGS\tIMAGES" in shown
-    assert "trainval\t3\t16" in shown
-    assert "test\t3\t4" in shown
-    for number in range(NUM_FOLDS):
-        fold = split_store(store).fold(number)
-        found = int(store.tags[fold.validation].any(axis=0).sum())
-        assert f"fold {number} train\t3\t12" in shown
-        assert f"fold {number} val\t{found}\t4" in shown
+    whose = "the data set's own test images" if "test" in marks else "a fifth of the images"
+    (words,) = [line for line in shown if line.startswith("Splits: ")]
+    assert "its share of every tag" in words
+    assert words.endswith(f"the test is {whose}.")
+    assert "PART\tIMAGES\tTAGS\tIMAGES PER TAG" in shown
+    splits = split_store(store)
+    parts = {f"fold {n} validation": splits.fold(n).validation for n in range(NUM_FOLDS)}
+    parts |= {"trainval": splits.trainval, "test": splits.test}
+    assert sum(len(rows) for rows in parts.values()) == 16 + 16 + 4
+    for part, rows in parts.items():
+        images = store.tags[rows].sum(axis=0)
+        some = images[images > 0]
+        line = f"{part}\t{len(rows)}\t{len(some)}\t{some.min()} to {some.max()}"
+        assert line in shown
 
 
 @pytest.mark.parametrize(
@@ -83,11 +89,12 @@ def test_why_there_are_no_folds_is_shown_in_their_place(put, marks, sentence):
     assert "fold 0" not in shown.stdout
 
 
-def test_ranges_of_classes_are_none_of_images(put):
+@pytest.mark.parametrize("kind", ["mlrc", "stratified"])
+def test_splits_of_classes_are_none_of_images(put, kind):
     put([""] * 20)
-    shown = run("show", "mine", "--splits", "mlrc")
+    shown = run("show", "mine", "--splits", kind)
     assert shown.exit_code == 0
-    assert "\nNo folds: `mlrc` splits are of classes" in shown.stdout
+    assert f"\nNo folds: `{kind}` splits are of classes" in shown.stdout
 
 
 def test_official_files_are_prepared_without_a_warning(tmp_path):

@@ -123,6 +123,15 @@ class TestProgress:
         assert lines[7] == "The floor is tested: the untrained backbone."
         assert ended == [1, 1]
 
+    def test_levels_are_called_by_their_names(self, reproduction, capsys):
+        finish_run(reproduction, 0, 0.5)
+        reproduction.set_attribute("level_names", ["order", "species"])
+        record = reproduction.record()
+        assert record.level_names == ("order", "species")
+        floor = {"map_at_r": 0.2, "level_0/map_at_r": 0.4}
+        record = record.model_copy(update={"runs": record.runs[1:], "floor": floor})
+        assert [row[0] for row in result_rows(record)[1]] == ["MAP@R", "MAP@R at order"]
+
     def test_an_interrupt_says_what_is_kept(self, reproduction, capsys):
         finish_run(reproduction, 0)
         record = reproduction.record()

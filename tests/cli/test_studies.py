@@ -85,6 +85,19 @@ def test_scores_of_another_objective_stand_apart(recorded):
     assert not any("MAP@R" in line for line in lines)
 
 
+def test_levels_are_shown_by_their_names(recorded):
+    recorded("c", "hpl", [[0.9, 0.9, 0.9, 0.9]], objective="level_1/map_at_r")
+    assert "objective MAP@R at level_1" in table("c")
+    with closing(Study.load("c", "hsearch.db")) as study:
+        study.set_attribute("level_names", ["order", "family", "species"])
+    lines = table("c")
+    assert "levels order > family > species" in lines
+    assert "objective MAP@R at family" in lines
+    assert "TRIAL MAP@R AT FAMILY FOLDS STATE SOURCE" in lines
+    assert any(line.endswith(", MAP@R at family 0.9000 +- 0.0000") for line in lines)
+    assert any("MAP@R at family" in line for line in table() if line.startswith("c "))
+
+
 def test_one_study_shows_spec_best_and_trials(recorded):
     lines = table("a")
     assert lines[0] == "Study a"

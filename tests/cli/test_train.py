@@ -17,7 +17,8 @@ from hsearch.search.study import Study
 from hsearch.training.launch import train_locally
 from hsearch.training.loop import Report
 from hsearch.training.resolve import parse_setting
-from tests.cluster.searches import Command, history, wait_until
+from tests.cluster.searches import Command, history
+from tests.data.toy import tree
 from tests.search.made_results import made_result
 
 TINY = [
@@ -70,6 +71,30 @@ def test_another_objective_decides_and_is_shown(run):
     assert f"validation R-precision {written['score']:.4f} at epoch" in result.output
     assert f"untrained {scores[0]:.4f}." in result.output
     assert "MAP@R" not in result.output
+
+
+def test_own_photos_are_trained_on_drawn_folds_and_told_of_by_the_names_of_levels(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("HSEARCH_DATA", str(tmp_path / "data"))
+    root = tree(tmp_path / "photos", [f"family-{i // 4}/species-{i:02d}" for i in range(16)])
+    levels = ("--levels", "family,species")
+    prepared = hsearch("data", "prepare", "birds", "--from", root, *levels)
+    assert prepared.exit_code == 0, prepared.output
+    command = ["train", "--method", "supcon", "--data", "birds", "--out", tmp_path / "run", *TINY]
+    result = hsearch(*command, "--epochs", 1, "--objective", "level_0/map_at_r")
+    assert result.exit_code == 0, result.output
+    assert "stratified splits, seed 0" in result.output.splitlines()[0]
+    assert "MAP@R at family" in result.output.splitlines()[1]
+    assert "validation MAP@R at family 0." in result.output
+    assert "level_0" not in result.output
+    job = json.loads((tmp_path / "run" / "job.json").read_text())
+    assert job["splits"] == "stratified"
+    table = hsearch("evaluate", tmp_path / "run", "--on", "test")
+    assert "METRIC       FAMILY  SPECIES  ALL LEVELS" in table.output
+    page = json.loads(hsearch("evaluate", tmp_path / "run", "--on", "test", "--json").output)
+    assert page["levels"] == ["family", "species"]
+    assert "level_0/map_at_r" in page["metrics"]
 
 
 def test_evaluate_scores_validation_and_test_classes_at_every_level(run):
@@ -264,19 +289,20 @@ def test_like_refuses_what_cannot_be(arguments, sentence, study, tmp_path):
 def test_ctrl_c_keeps_whole_epochs_and_the_same_command_goes_on(run, workers):
     out, command = run
     long = [str(part) for part in command]
-    long[long.index("--epochs") + 1] = "12"
+    long[long.index("--epochs") + 1] = "4"
     training = Command(out.parent, *long, f"--workers={workers}")
-    last = out / "last.safetensors"
+    training.breakpoint.set(epoch=3, step=2)
     with training.started() as process:
-        wait_until(lambda: process.poll() or (last.exists() and len(history(last)) > 2), "2 epochs")
+        training.wait_for_breakpoint(process)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: the whole group gets it
         process.wait(60)
     assert process.returncode == 130, training.printed()
     assert "Traceback" not in training.printed()
     assert "Run the same command again" in training.printed()
+    assert len(history(out / "last.safetensors")) == 3
+    training.breakpoint.clear()
     again = training.run()
     epochs = [line.split()[1] for line in again.splitlines() if line.startswith("epoch")]
-    assert epochs[-1] == "12/12"
-    assert len(epochs) <= 10
+    assert epochs == ["3/4", "4/4"]
     records = json.loads((out / "result.json").read_text())["history"]
-    assert [record["epoch"] for record in records] == list(range(13))
+    assert [record["epoch"] for record in records] == list(range(5))

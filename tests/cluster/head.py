@@ -9,7 +9,7 @@ import sys
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,8 +40,13 @@ class Head:
 
 
 @contextmanager
-def running_head(cpus: int) -> Iterator[Head]:
-    """Starts a head node on free ports, and leaves no process and no file of it."""
+def running_head(cpus: int, environment: Mapping[str, str] | None = None) -> Iterator[Head]:
+    """Starts a head node on free ports, and leaves no process and no file of it.
+
+    Args:
+        cpus: Of the node.
+        environment: Beside the variables of this process, for all that runs there.
+    """
     folder = Path(tempfile.mkdtemp(prefix="hsh-"))
     token = folder / "token"
     token.write_text(secrets.token_hex(32))
@@ -60,7 +65,13 @@ def running_head(cpus: int) -> Iterator[Head]:
     ]
     printed = folder / "printed"
     printed.touch()
-    process = Started(_ray, *arguments, folder=folder, output=printed, environment=entry)
+    process = Started(
+        _ray,
+        *arguments,
+        folder=folder,
+        output=printed,
+        environment={**entry, **(environment or {})},
+    )
 
     def is_up() -> bool:
         assert process.poll() is None, printed.read_text()

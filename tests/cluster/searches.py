@@ -12,11 +12,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from hsearch.cli.main import main
 from hsearch.data.store import Store
 from hsearch.training.checkpoint import read_notes
+from tests.breakpoints import Breakpoint
 from tests.cluster.started import Started
 from tests.conftest import TINY
 
@@ -35,10 +36,15 @@ class Command:
     Args:
         folder: Working directory of the command.
         arguments: Behind `hsearch`, repeated at every start.
+
+    Attributes:
+        breakpoint: Of its trainings; those on a running cluster heed it if that was started with
+            `breakpoint.environment`.
     """
 
     def __init__(self, folder: Path, *arguments: str) -> None:
         self.folder = folder
+        self.breakpoint = Breakpoint(folder / "breakpoint")
         self.pid = 0
         self.processes: list[int] = []
         self.output = folder / f"printed-{secrets.token_hex(4)}"
@@ -57,7 +63,11 @@ class Command:
         """Starts the command; whatever is left of it is killed at the end."""
         self.output.write_text("")
         process = Started(
-            _hsearch, *self.arguments, *options, folder=self.folder, output=self.output
+            _hsearch,
+            *(*self.arguments, *options),
+            folder=self.folder,
+            output=self.output,
+            environment=self.breakpoint.environment,
         )
         try:
             yield process
@@ -70,8 +80,19 @@ class Command:
 
     def wait_for(self, text: str, process: Started, times: int = 1) -> None:
         """Waits until the command has printed a text, so many times."""
-        wait_until(lambda: self.printed().count(text) >= times or process.poll() is not None, text)
-        assert self.printed().count(text) >= times, self.printed()
+        self.wait_until(lambda: self.printed().count(text) >= times, text, process)
+
+    def wait_for_breakpoint(self, process: Started, trainings: int = 1) -> None:
+        """Waits until so many trainings have come to the breakpoint."""
+        where = f"{trainings} at the breakpoint"
+        self.wait_until(lambda: self.breakpoint.waiting() >= trainings, where, process)
+
+    def wait_until(self, predicate: Callable[[], object], what: str, process: Started) -> None:
+        """Waits as `wait_until` does for what the command brings about; else tells its output."""
+        try:
+            wait_until(predicate, what, process=process)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.printed()}") from None
 
 
 class Search(Command):
@@ -124,9 +145,33 @@ def scores(trial: dict[str, Any]) -> list[float]:
     return [trial["folds"][fold]["score"] for fold in sorted(trial["folds"])]
 
 
-def wait_until(predicate: Callable[[], object], what: str = "", seconds: float = 480) -> None:
+class Ends(Protocol):
+    """A process that can be asked whether it has ended, as `Popen` and `Started` can."""
+
+    def poll(self) -> int | None:
+        """Returns its exit code, None while it runs."""
+
+
+def wait_until(
+    predicate: Callable[[], object],
+    what: str = "",
+    seconds: float = 480,
+    process: Ends | None = None,
+) -> None:
+    """Waits until the predicate holds; fails when it is too late for that.
+
+    Args:
+        predicate: Asked again and again.
+        what: What it waits for, in words.
+        seconds: How long at most.
+        process: Who brings it about; once that has ended, nothing is waited for.
+    """
     deadline = time.monotonic() + seconds
-    while not predicate():
+    while True:
+        code = None if process is None else process.poll()  # asked first: its last act counts
+        if predicate():
+            return
+        assert code is None, f"ended with exit code {code} before: {what}"
         assert time.monotonic() < deadline, f"waited {seconds} s for: {what}"
         time.sleep(0.1)
 

@@ -1,21 +1,24 @@
 """From `ray up` to `ray down` on hosts of their own: DDP across hosts, one of which is cut off."""
 
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from hsearch.data.store import Store
+from tests.breakpoints import Breakpoint
 from tests.cluster.hosts import Host, Hosts, running_hosts
 from tests.cluster.searches import QUICK, scores, wait_until
 
 PROJECT = Path(__file__).parents[2]
 WORKERS = {"one": 2, "two": 1, "three": 1}  # CPUs: of two groups of two ranks one spans two hosts
-TRIALS = 3  # so many that a host is back before the search ends
+TRIALS = 2
 S3_PORT = 9000
 LIMIT_SECONDS = 600  # six hosts share the cores of this machine, maybe with other tests
 
@@ -28,7 +31,7 @@ ENVIRONMENT = {
     "AWS_SECRET_ACCESS_KEY": "test",
     "AWS_DEFAULT_REGION": "us-east-1",
     "OMP_WAIT_POLICY": "PASSIVE",
-    "PYTHONPATH": str(PROJECT),
+    "PYTHONPATH": f"{PROJECT}/tests/startup:{PROJECT}",
     "RAY_gcs_rpc_server_reconnect_timeout_s": "20",
     "RAY_health_check_failure_threshold": "3",
     "RAY_health_check_initial_delay_ms": "2000",
@@ -82,9 +85,15 @@ class Desk:
         def is_there() -> bool:
             return self.printed().count(text) >= times
 
-        with suppress(AssertionError):
-            wait_until(lambda: is_there() or process.poll() is not None, seconds=LIMIT_SECONDS)
-        assert is_there(), f"waited for: {text}\n{self.printed()}"
+        self.wait_until(is_there, text, process)
+
+    def wait_until(
+        self, predicate: Callable[[], object], what: str, process: "subprocess.Popen[bytes]"
+    ) -> None:
+        try:
+            wait_until(predicate, what, LIMIT_SECONDS, process)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.printed()}") from None
 
 
 @contextmanager
@@ -112,8 +121,16 @@ def running_store(host: Host, data: Store) -> Iterator[str]:
 
 
 @pytest.fixture
-def hosts() -> Iterator[Hosts]:
-    common = {**ENVIRONMENT, "AWS_ENDPOINT_URL": f"http://10.213.77.3:{S3_PORT}"}
+def point() -> Iterator[Breakpoint]:
+    """A breakpoint of trainings on all hosts, which share /var/tmp."""
+    with tempfile.TemporaryDirectory(prefix=f"hsearch-{os.getpid()}-", dir="/var/tmp") as folder:
+        yield Breakpoint(Path(folder))
+
+
+@pytest.fixture
+def hosts(point: Breakpoint) -> Iterator[Hosts]:
+    s3 = {"AWS_ENDPOINT_URL": f"http://10.213.77.3:{S3_PORT}"}
+    common = {**ENVIRONMENT, **point.environment, **s3}
     cpus = {"desk": 1, "head": 1, "store": 1, **WORKERS}
     environments = {
         name: {**common, "RAY_OVERRIDE_RESOURCES": json.dumps({"CPU": number})}
@@ -124,8 +141,7 @@ def hosts() -> Iterator[Hosts]:
 
 
 def tune_command() -> str:
-    settings = {**QUICK, "schedule.epochs": 4}
-    sets = " ".join(f"--set {key}={value}" for key, value in settings.items())
+    sets = " ".join(f"--set {key}={value}" for key, value in QUICK.items())
     return (
         f"hsearch tune --method proxy_nca --data toy --study toy {sets} --trials {TRIALS} "
         "--no-race --groups 2 --workers-per-fold 2 --address auto 2>&1 | cat"
@@ -133,7 +149,7 @@ def tune_command() -> str:
 
 
 @pytest.mark.timeout(3600)
-def test_a_cluster_from_ray_up_to_ray_down(hosts, toy_store):
+def test_a_cluster_from_ray_up_to_ray_down(hosts, point, toy_store):
     desk = Desk(hosts["desk"])
     with ExitStack() as stack:
         shared = stack.enter_context(running_store(hosts["store"], toy_store))
@@ -145,17 +161,20 @@ def test_a_cluster_from_ray_up_to_ray_down(hosts, toy_store):
             f"--installed={sys.prefix}",
         )
         desk.run("ray", "up", "-y", "cluster.yaml")
+        point.set(fold=2, epoch=2)
         search = stack.enter_context(desk.start("ray", "exec", "cluster.yaml", tune_command()))
         stack.callback(search.kill)
         desk.wait_for("2 worker groups at work, room for 2", search)
-        desk.wait_for("  fold ", search)
+        desk.wait_for("  fold ", search, times=2)
+        desk.wait_until(lambda: point.waiting() == 2, "both at the breakpoint", search)
         hosts.set_link("one", "down")
         desk.wait_for("A worker was lost while training", search)
         desk.wait_for("1 worker group at work, room for 1", search)
-        finished = desk.printed().count("  fold ")
-        desk.wait_for("  fold ", search, times=finished + 1)  # the others go on
+        point.set(trial=1, fold=2, epoch=2)
+        desk.wait_for("  fold ", search, times=3)  # the others go on
         hosts.set_link("one", "up")
         desk.wait_for("2 worker groups at work, room for 2", search, times=2)
+        point.clear()
         assert search.wait(LIMIT_SECONDS) == 0, desk.printed()
 
         record = json.loads(_json_in(desk.on_head("hsearch studies toy --json")))
@@ -163,7 +182,7 @@ def test_a_cluster_from_ray_up_to_ray_down(hosts, toy_store):
         for trial in record["trials"]:
             assert len(scores(trial)) == 4
             for fold in trial["folds"].values():
-                assert [epoch["epoch"] for epoch in fold["history"]] == list(range(5))
+                assert [epoch["epoch"] for epoch in fold["history"]] == list(range(3))
                 assert fold["ranks"] == 2
         runs = desk.on_head(f"{sys.executable} -c '{RUNS}'")
         assert runs.count("FINISHED") == TRIALS + 1, runs  # the study's and those of its trials

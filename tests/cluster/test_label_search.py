@@ -37,14 +37,17 @@ MLFLOW = ("--tracking-uri", "sqlite:///mlflow.db")
 def searched(tmp_path_factory, label_store):
     """A finished search of two trials; every fold is trained by two ranks, one of which dies."""
     folder = tmp_path_factory.mktemp("searched")
-    options = ("--trials=2", "--workers-per-fold=2")
-    search = Search(folder, label_store, *options, method="mulcon", schedule__epochs=4)
+    options = ("--trials=2", "--groups=1", "--workers-per-fold=2")
+    search = Search(folder, label_store, *options, method="mulcon")
+    search.breakpoint.set(fold=1, epoch=2, step=1)
     with search.started() as driver:
         search.wait_for("2 per fold: 1 fold training at once", driver)
-        search.wait_for("trial 0  fold 0", driver)
+        search.wait_for_breakpoint(driver)
         ranks = processes_of(driver.pid, "RayTrainWorker")
         assert len(ranks) == 2
         kill(ranks[1])
+        search.wait_for("A worker was lost while training fold 1 of trial 0", driver)
+        search.breakpoint.clear()
         driver.wait(LIMIT_SECONDS)
     assert driver.returncode == 0, search.printed()
     return search

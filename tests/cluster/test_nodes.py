@@ -6,11 +6,12 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from tests.breakpoints import Breakpoint
 from tests.cluster.node_host import host_nodes
 from tests.cluster.searches import (
     LIMIT_SECONDS,
@@ -45,7 +46,7 @@ class Nodes:
 
 
 @contextmanager
-def running_nodes(head_cpus: int) -> Iterator[Nodes]:
+def running_nodes(head_cpus: int, environment: Mapping[str, str] | None = None) -> Iterator[Nodes]:
     settings = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
     line, other = multiprocessing.Pipe()
     with tempfile.TemporaryDirectory(prefix="hsn-") as name:
@@ -54,7 +55,7 @@ def running_nodes(head_cpus: int) -> Iterator[Nodes]:
             *(host_nodes, other, head_cpus),
             folder=folder,
             output=folder / "printed",
-            environment=settings,
+            environment={**settings, **(environment or {})},
         )
         other.close()
         try:
@@ -87,14 +88,11 @@ def what_is_held(address: str, *resources: str) -> str:
 
 def test_groups_come_and_go_with_the_nodes(tmp_path, toy_store, monkeypatch):
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    with running_nodes(head_cpus=1) as nodes:
-        search = Search(
-            tmp_path,
-            toy_store,
-            *("--trials=20", "--no-race", f"--address={nodes.address}", "--tracking-uri=none"),
-            schedule__iterations_per_epoch=60,
-            schedule__epochs=4,
-        )
+    point = Breakpoint(tmp_path / "breakpoint")
+    with running_nodes(head_cpus=1, environment=point.environment) as nodes:
+        options = ("--trials=4", "--no-race", f"--address={nodes.address}", "--tracking-uri=none")
+        search = Search(tmp_path, toy_store, *options)
+        point.set(fold=1, epoch=2)
         alone = "1 worker group at work, room for 1"
         with search.started() as driver:
             search.wait_for("1 node with 1 CPUs", driver)
@@ -103,17 +101,20 @@ def test_groups_come_and_go_with_the_nodes(tmp_path, toy_store, monkeypatch):
             search.wait_for(alone, driver, times=2)
             second = nodes.add(1)
             search.wait_for("2 worker groups at work, room for 2", driver)
+            search.wait_for_breakpoint(driver, trainings=2)
             nodes.kill(first)
             search.wait_for("A worker was lost", driver)
             third = nodes.add(1)
             search.wait_for("2 worker groups at work, room for 2", driver, times=2)
+            point.set(trial=2, epoch=2)  # what was lost is in one of the trials before
+            search.wait_for_breakpoint(driver, trainings=2)
             before = search.printed().count(alone)
             nodes.drain(second)
             search.wait_for(alone, driver, times=before + 1)
             lost = re.findall(
                 r"A worker was lost while training fold (\d) of trial (\d+)", search.printed()
             )
-            Command(tmp_path, "stop", "toy").run()  # there are more trials than it takes
+            Command(tmp_path, "stop", "toy").run()
             driver.wait(LIMIT_SECONDS)
         assert driver.returncode == 0, search.printed()
         free = "[] [2.0] []"  # of the head and the third node
@@ -130,12 +131,13 @@ def test_groups_come_and_go_with_the_nodes(tmp_path, toy_store, monkeypatch):
 def test_small_networks_share_a_gpu_and_who_finds_no_room_is_told(tmp_path, toy_store, monkeypatch):
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     monkeypatch.setenv("HSEARCH_GPUS_PER_WORKER", "0.5")
-    with running_nodes(head_cpus=2) as nodes:
+    point = Breakpoint(tmp_path / "breakpoint")
+    point.set()
+    with running_nodes(head_cpus=2, environment=point.environment) as nodes:
         nodes.add(2)
         options = ("--trials=1", f"--address={nodes.address}", "--tracking-uri=none", "--no-race")
         search, other = (
-            Search(tmp_path / name, toy_store, *options, schedule__epochs=epochs)
-            for name, epochs in (("first", 1000), ("second", 2))
+            Search(tmp_path / name, toy_store, *options) for name in ("first", "second")
         )
         search.folder.mkdir()
         other.folder.mkdir()

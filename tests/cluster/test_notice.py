@@ -15,7 +15,7 @@ from ray.exceptions import RaySystemError
 from hsearch.cluster.notice import NodesHere, aws_notice, gcp_notice
 from hsearch.errors import ConfigError
 from tests.cluster.metadata_service import metadata_service
-from tests.cluster.searches import Command, wait_until
+from tests.cluster.searches import Command
 from tests.cluster.test_nodes import running_nodes
 
 BODIES = (b"nonsense", b"a\nb", b"{}", b"[]", b'{"time": "soon"}', b"\xff")
@@ -64,7 +64,7 @@ def test_it_drains_a_node_that_is_taken_back_and_ends_with_any_other(tmp_path, m
         lost = nodes.add(1)
         notice = Command(tmp_path, "cluster", "notice", "--provider", "gcp", *where)
         with notice.started() as process:
-            wait_until(lambda: metadata.asked or process.poll() is not None, "it asks")
+            notice.wait_until(lambda: metadata.asked, "it asks", process)
             nodes.kill(lost)
             process.wait(60)
         assert process.returncode == 0, notice.printed()
@@ -75,7 +75,7 @@ def test_it_drains_a_node_that_is_taken_back_and_ends_with_any_other(tmp_path, m
         with work_on(nodes.address, node) as work, notice.started() as process:
             assert work.stdout is not None
             assert json.loads(work.stdout.readline()) == {}
-            wait_until(lambda: metadata.asked or process.poll() is not None, "it asks")
+            notice.wait_until(lambda: metadata.asked, "it asks", process)
             end = metadata.announce(seconds=120)
             assert json.loads(work.stdout.readline()) == {node: 1000 * int(end.timestamp())}
             process.wait(30)

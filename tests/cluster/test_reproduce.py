@@ -25,9 +25,8 @@ from tests.search.made_results import made_result
 def searched(tmp_path_factory, toy_store):
     """A folder with the study `toy`, whose one trial was recorded without training."""
     folder = tmp_path_factory.mktemp("searched")
-    settings = {**TINY, "schedule.iterations_per_epoch": 12}
     plan = plan_study(
-        method="proxy_nca", data=str(toy_store.path), recipe="small", settings=settings
+        method="proxy_nca", data=str(toy_store.path), recipe="small", settings=TINY.copy()
     )
     name = str(folder / "hsearch.db")
     with closing(Study.open("toy", name, plan.spec, plan.space)) as study:
@@ -53,19 +52,23 @@ def reproduced(searched, tmp_path_factory):
     folder = tmp_path_factory.mktemp("reproduced") / "here"
     shutil.copytree(searched, folder)
     command = reproduce(folder)
+    command.breakpoint.set(epoch=2)
     with command.started() as driver:
-        command.wait_for("1 node with", driver)  # its groups take longer to start than a stop
+        command.wait_for_breakpoint(driver)
         stop = Command(folder, "stop", "toy").run()
         driver.wait(LIMIT_SECONDS)
     assert driver.returncode == 0, command.printed()
     assert "Stopped from " in command.printed()
     assert "Stopped toy/reproduce-cross-validated: the record keeps" in stop
+    command.breakpoint.set(fold=3, epoch=2, step=1)
     with command.started() as driver:
         command.wait_for("  trained", driver, times=3)
+        command.wait_for_breakpoint(driver)
         command.processes = processes_of(driver.pid)
         kill(driver.pid)
         driver.wait()
-    assert 3 <= sum(len(run.folds) for run in read(folder).runs) < 2 * NUM_FOLDS
+    assert [sorted(run.folds) for run in read(folder).runs] == [[0, 1, 2], []]
+    command.breakpoint.clear()
     printed = command.run()
     wait_until(lambda: not any(map(is_alive, command.processes)), "Ray ends with its driver")
     return folder, printed
@@ -83,6 +86,7 @@ def test_every_run_is_trained_with_its_seed_and_tested(reproduced):
     runs = folder / "studies" / "toy" / "reproduce-cross-validated"
     assert score_run(runs / "run-000", range(NUM_FOLDS)) == first
     assert record.floor is not None
+    assert record.level_names == ("level_0", "level_1", "level_2")
     mean = record.means("concatenated")["map_at_r"]
     assert f"{mean.mean:.4f} +- {mean.std:.4f} [{mean.low:.4f}, {mean.high:.4f}]" in printed
     assert f"{record.floor['map_at_r']:.4f}" in printed

@@ -33,23 +33,26 @@ TRIALS = 3
 
 def new_search(folder: Path, store: Store, *options: str) -> Search:
     options = (f"--trials={TRIALS}", "--groups=1", *options)
-    return Search(folder, store, *options, schedule__epochs=4, schedule__iterations_per_epoch=12)
+    return Search(folder, store, *options, schedule__epochs=3)
 
 
 @pytest.fixture(scope="module")
 def searched(tmp_path_factory, toy_store):
     """A finished search."""
     search = new_search(tmp_path_factory.mktemp("searched"), toy_store)
+    search.breakpoint.set(fold=1)
     with search.started() as process:
-        wait_until(lambda: "fold 0" in search.printed(), "first fold")
+        search.wait_for_breakpoint(process)
         search.pid, search.processes = process.pid, processes_of(process.pid)
-        process.wait(240)
+        search.breakpoint.clear()
+        process.wait(LIMIT_SECONDS)
     assert process.returncode == 0, search.printed()
     return search
 
 
 def test_every_trial_is_complete_with_all_folds_or_says_why_not(searched):
     trials = searched.record()["trials"]
+    assert searched.record()["level_names"] == ["level_0", "level_1", "level_2"]
     assert [trial["number"] for trial in trials] == list(range(TRIALS))
     for trial in trials:
         assert trial["state"] in ("complete", "lost")
@@ -110,28 +113,38 @@ def test_however_it_is_ended_the_same_command_continues_to_the_same_study(
     tmp_path, toy_store, searched
 ):
     search, second = (new_search(tmp_path, toy_store, "--tracking-uri=none") for _ in range(2))
+    search.breakpoint.set(fold=1, epoch=2, step=1)
     with search.started() as driver:
+        search.wait_for_breakpoint(driver)
         search.wait_for("trial 0  fold 0", driver)
         interrupt(search, driver, signal.SIGINT, exit_code=130)
     finished = search.record()["trials"][0]["folds"]["0"]
     before = lose_driver(search, fold=2)
+    search.breakpoint.set(fold=3, epoch=2, step=1)
     with search.started() as driver:
+        search.wait_for_breakpoint(driver)
         search.wait_for("trial 0  fold 2", driver)
         interrupt(search, driver, signal.SIGTERM, exit_code=143)
-    assert len(search.record()["trials"][0]["folds"]) >= 3
+    assert len(search.record()["trials"][0]["folds"]) == 3
+    search.breakpoint.set(fold=3, epoch=3, step=1)
     with search.started() as driver:
-        search.wait_for("1 worker group at work", driver)
+        search.wait_for_breakpoint(driver)
         kill(processes_of(driver.pid, "RayTrainWorker")[0])
         refusal = second.run(exit_code=2)
         assert str(driver.pid) in refusal, "a second driver is told who the first is"
-        search.wait_for("  fold ", driver)
+        search.wait_for("A worker was lost while training fold 3 of trial 0", driver)
+        search.breakpoint.set(trial=1, epoch=2, step=1)
+        search.wait_for_breakpoint(driver)
+        search.wait_for("trial 0  fold 3", driver)
         kill(processes_of(driver.pid, "TrainController")[0])
         search.wait_for("Worker group", driver)
-        told = search.printed().count("  fold ")
-        search.wait_for("  fold ", driver, times=told + 1)
+        search.breakpoint.set(trial=1, fold=1, epoch=2, step=1)
+        search.wait_for_breakpoint(driver)
         search.processes += processes_of(driver.pid)
         kill(processes_of(driver.pid, "raylet/raylet")[0])
-        driver.wait(LIMIT_SECONDS)  # it may even end well, if nothing new had to be started
+        driver.wait(LIMIT_SECONDS)
+    assert driver.returncode == 1, search.printed()
+    search.breakpoint.clear()
     search.run()
     assert search.table() == searched.table()
     folds = search.record()["trials"][0]["folds"]
@@ -149,7 +162,7 @@ def interrupt(search: Search, driver: Started, number: int, exit_code: int) -> N
         os.kill(driver.pid, number)  # as `kill` and schedulers do
     driver.wait(60)
     assert len(family) > 5
-    wait_until(lambda: not any(map(is_alive, family)), "no process is left", seconds=5)
+    wait_until(lambda: not any(map(is_alive, family)), "no process is left", seconds=30)
     assert driver.returncode == exit_code, search.printed()
     assert "same command" in search.printed()
     assert "Traceback" not in search.printed()
@@ -159,14 +172,15 @@ def interrupt(search: Search, driver: Started, number: int, exit_code: int) -> N
 def lose_driver(search: Search, fold: int) -> list[dict[str, Any]]:
     """Kills the driver in the middle of a fold, and returns what was known of the fold then."""
     last = search.folder / "studies" / "toy" / "trial-0000" / f"fold-{fold}" / "last.safetensors"
+    search.breakpoint.set(fold=fold, epoch=2, step=1)
     with search.started() as driver:
-        wait_until(lambda: last.exists() and len(history(last)) >= 2, "its epoch 1")
+        search.wait_for_breakpoint(driver)
         search.processes += processes_of(driver.pid)
         for pid in (*processes_of(driver.pid, "RayTrainWorker"), driver.pid):
             kill(pid)  # a worker would go on for a while without its driver
         driver.wait()
     before = history(last)
-    assert 2 <= len(before) < 5
+    assert len(before) == 2
     return before
 
 

@@ -16,7 +16,7 @@ from hsearch.cluster.postgres import HOST, USER
 from hsearch.search.study import Study, study_names
 from hsearch.tracking.server import artifact_settings
 from hsearch.tracking.writer import open_client
-from tests.cluster.searches import Command, is_alive, kill, processes_of, wait_until
+from tests.cluster.searches import Command, is_alive, kill, processes_of
 from tests.search.made_study import SPACE, made_spec, outcome, search
 
 OTHERS = "db.example.com:5432:*:somebody:a\\:secret\n"
@@ -116,7 +116,9 @@ def test_what_a_killed_keeper_left_is_ended_by_the_next(folder):
     serve = Command(folder, "cluster", "serve", f"--folder={folder}/data", *ports)
     with serve.started() as process:
         serve.wait_for("MLflow started", process)
-        wait_until(lambda: len(processes_of(process.pid, "mlflow")) > 1, "MLflow has a child")
+        serve.wait_until(
+            lambda: len(processes_of(process.pid, "mlflow")) > 1, "MLflow has a child", process
+        )
         left = processes_of(process.pid)
         kill(process.pid)
     next_one = Command(folder, "cluster", "serve", f"--folder={folder}/data", *ports)

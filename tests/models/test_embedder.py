@@ -57,6 +57,7 @@ def test_frozen_parts_stay_frozen_when_the_rest_is_trained():
     assert trained(embedder) == {"layer2", "layer3", "layer4"}
     assert all(p.requires_grad for n, p in embedder.named_parameters() if n.startswith("head."))
     inner = Embedder(spec(frozen=("layer1.0.conv1",)), seed=0)
+    assert inner.backbone is not None
     assert not inner.backbone.network.layer1[0].conv1.weight.requires_grad
     assert inner.backbone.network.layer1[0].conv2.weight.requires_grad
 
@@ -76,6 +77,7 @@ def test_an_impossible_image_size_ends_in_a_sentence():
 def test_the_output_is_the_head_of_the_pooled_features():
     embedder = Embedder(spec(pooling="avg+max"), seed=0).eval()
     images = torch.rand(2, 3, 64, 64)
+    assert embedder.backbone is not None
     maps = embedder.backbone(images)
     pooled = maps.mean(dim=(2, 3)) + maps.amax(dim=(2, 3))
     assert embedder.head is not None

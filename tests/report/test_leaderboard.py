@@ -7,9 +7,12 @@ from scipy import stats
 from hsearch.errors import ConfigError
 from hsearch.report.entrant import Entrant
 from hsearch.report.leaderboard import leaderboards
-from hsearch.report.values import Leaderboard
+from hsearch.report.page import page_html
+from hsearch.report.telling import columns
+from hsearch.report.values import Comparison, Leaderboard
 from hsearch.words import FLOORS
 from tests.report.made_reproductions import made_entrant, made_metrics, made_study, on_data
+from tests.search.made_results import made_job
 
 FLOOR = FLOORS["retrieval"].row
 GOOD = [0.70, 0.71, 0.72, 0.70, 0.71]
@@ -211,6 +214,37 @@ def test_another_metric_than_that_of_the_search_and_other_seeds_are_noted():
     assert not any("maximised" in note or "same seeds" in note for note in same.notes)
     (unequal,) = leaderboards([made_entrant("hpl", GOOD), made_entrant("proxy_nca", BAD[:3])])
     assert any(note.startswith("Not all have the same seeds") for note in unequal.notes)
+
+
+def test_levels_are_called_by_their_names():
+    """Also beside a study from before names were kept, which is no unfairness."""
+    job = made_job("hpl").model_copy(update={"objective": "level_0/map_at_r"})
+    entrants = []
+    for method, names in {"hpl": ("order", "species"), "proxy_nca": ()}.items():
+        own = job.model_copy(update={"method": made_job(method).method})
+        study = made_study(method, job=own).model_copy(update={"level_names": names})
+        entrants.append(made_entrant(method, GOOD, study=study))
+    for entrant in entrants:
+        for run in entrant.reproduction.runs:
+            assert run.tested is not None
+            assert run.tested.concatenated is not None
+            for metrics in (*run.tested.models, run.tested.concatenated):
+                metrics["level_0/map_at_r"] = metrics["map_at_r"]
+    (board,) = leaderboards(entrants)
+    assert (board.metric, board.level_names) == ("level_0/map_at_r", ("order", "species"))
+    assert columns(board)[1] == "MAP@R at order"
+    (objective,) = [finding for finding in board.audit if finding.topic == "objective"]
+    assert (objective.same, objective.words) == (
+        True,
+        "All were searched with the objective MAP@R at order.",
+    )
+    page = page_html(Comparison(leaderboards=(board,)))
+    assert "MAP@R at order" in page
+    assert "at level_0" not in page
+    (other,) = leaderboards(entrants, "map_at_r")
+    assert any(
+        note.startswith("The searches maximised MAP@R at order, not") for note in other.notes
+    )
 
 
 def test_labels_have_a_floor_and_a_reason_of_their_own():

@@ -74,7 +74,8 @@ def test_a_second_driver_is_refused_by_the_name_of_the_first(study):
         assert study.taken == 1
 
 
-def test_a_killed_driver_of_this_machine_is_succeeded_at_once(study):
+def test_a_killed_driver_of_this_machine_is_succeeded_at_once(study, monkeypatch):
+    monkeypatch.setattr(lease_module, "LEASE_SECONDS", 60)
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         Lease(study)._write()
         start = process_start(process.pid)
@@ -86,7 +87,7 @@ def test_a_killed_driver_of_this_machine_is_succeeded_at_once(study):
             time.sleep(0.01)
         before = time.monotonic()
         with Lease(study):
-            assert time.monotonic() - before < 0.5
+            assert time.monotonic() - before < 30
 
 
 def test_another_process_with_the_same_number_is_not_the_driver(study):

@@ -6,6 +6,7 @@ import pytest
 
 from hsearch.data.store_writer import write_store
 from hsearch.errors import ConfigError
+from hsearch.methods import available_methods
 from hsearch.search.domain import Choices, Interval, KnobRange
 from hsearch.search.plan import describe, plan_study, without
 from hsearch.search.proposal import first_proposals
@@ -44,12 +45,109 @@ def test_a_knob_that_is_set_is_not_searched_and_decides_conditions(plan):
     assert made.spec.job.method.knobs["base"] == "proxy_nca"
 
 
-def test_start_points_that_contradict_what_is_set_are_dropped():
+def test_start_points_that_contradict_what_is_set_are_left_out_and_listed():
     space = load_space("hpl")
     agreeing = without(space, {"method.base": "proxy_nca"})
     bases = [point.values.get("method.base") for point in space.start]
     assert len(agreeing.start) == bases.count("proxy_nca") > 0
     assert all("method.base" not in point.values for point in agreeing.start)
+    assert [(point.source[:11], why) for point, why in agreeing.left_out] == [
+        ("Yang et al.", "method.base is proxy_nca")
+    ]
+
+
+def test_start_points_outside_the_datas_range_are_tried_inside_or_listed(plan):
+    made = plan()
+    tried = [proposal.source for proposal in first_proposals(made.spec.job, made.space)]
+    assert tried[0] == "published, with method.num_coarse 4 instead of 10"
+    assert any("figure 2" in s and "method.num_coarse 4 instead of 10" in s for s in tried)
+    assert any("num_coarse 4 instead of 500), as here it is the same as" in n for n in made.notes)
+    named = [point.source for point in load_space("hpl").start]
+    assert all(any(source in text for text in (*tried, *made.notes)) for source in named)
+
+
+@pytest.mark.parametrize("recipe", ["mlrc/cub", "mlrc/cars", "mlrc/sop", "mlrc/inshop"])
+@pytest.mark.parametrize("method", available_methods("retrieval"))
+def test_trial_0_of_the_reality_check_lies_inside_its_ranges(toy_store, method, recipe):
+    made = plan_study(
+        method=method, data=str(toy_store.path), recipe=recipe, settings={}, splits="disjoint"
+    )
+    first = first_proposals(made.spec.job, made.space)[0]
+    moved = first.source.removeprefix("published")
+    assert not moved or moved == ", with method.num_coarse 4 instead of 10", "there are 9 classes"
+    rates = {n: r for n, r in made.spec.space.items() if n.startswith("optimizer.lr.p")}
+    assert set(rates) <= {"optimizer.lr.proxies"}
+    assert all(text.startswith("1e-06 to 1, log") for text in rates.values())
+
+
+def test_a_recipe_brings_trials_sampler_and_ranges_and_the_command_line_goes_before(
+    toy_store, tmp_path
+):
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        "extends: small\ntrials: 7\nsampler: random\n"
+        "ranges: {method.scale: {low: 2.0, high: 3.0}, method.margin: {low: 0.1, high: 0.2}}\n"
+    )
+
+    def made(**further):
+        return plan_study(
+            method="proxy_nca",
+            data=str(toy_store.path),
+            recipe=str(file),
+            settings=further.pop("settings", {}),
+            **further,
+        )
+
+    assert (made().trials, made().spec.sampler) == (7, "random")
+    assert made().spec.space["method.scale"] == "2 to 3"
+    assert "method.margin" not in made().spec.space, "which proxy_nca does not have"
+    other = made(trials=3, sampler="tpe", settings={"method.scale": 5.0})
+    assert (other.trials, other.spec.sampler) == (3, "tpe")
+    assert "method.scale" not in other.spec.space
+    space = tmp_path / "space.yaml"
+    space.write_text("knobs:\n  method.scale: {low: 1.0, high: 64.0}\n")
+    assert made(space_file=space).spec.space == {"method.scale": "1 to 64"}
+
+
+@pytest.mark.parametrize(
+    ("ranges", "sentence"),
+    [
+        ("{method.scal: {low: 1.0, high: 2.0}}", "mine.yaml:2: unknown knob 'method.scal'"),
+        ("{method.scale: {low: 3.0, high: 2.0}}", "mine.yaml:2: the range of 'method.scale' is em"),
+        ("{method.scale: {lo: 3.0}}", "mine.yaml:2: unknown key 'lo'"),
+        ("{method.scale: 3}", "mine.yaml:2: the range of 'method.scale' must look like"),
+    ],
+)
+def test_a_wrong_range_of_an_own_recipe_is_a_sentence(toy_store, tmp_path, ranges, sentence):
+    file = tmp_path / "mine.yaml"
+    file.write_text(f"extends: small\nranges: {ranges}\n")
+    with pytest.raises(ConfigError, match=sentence):
+        plan_study(method="proxy_nca", data=str(toy_store.path), recipe=str(file), settings={})
+
+
+def test_a_range_of_a_recipe_leaves_when_the_knob_matters(toy_store, tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text("extends: small\nranges: {method.fine_margin: {low: 0.1, high: 0.2}}\n")
+    made = plan_study(method="hpl", data=str(toy_store.path), recipe=str(file), settings={})
+    assert made.spec.space["method.fine_margin"] == "0.1 to 0.2; when method.base = proxy_anchor"
+
+
+def test_a_frozen_backbones_rate_is_not_searched(label_store):
+    def searched(**settings):
+        given = {key.replace("__", "."): value for key, value in settings.items()}
+        made = plan_study(
+            method="bce", data=str(label_store.path), recipe="photos-labels", settings=given
+        )
+        return [name for name in made.spec.space if name.startswith("optimizer")]
+
+    assert searched() == ["optimizer.lr.classifiers"]
+    assert "optimizer.lr.backbone" in searched(model__regime="full")
+
+
+def test_a_setting_that_is_unset_is_searched_as_if_nobody_had_set_it(plan):
+    made = plan("proxy_nca", {"optimizer.lr.proxies": None})
+    assert "optimizer.lr.proxies" in made.spec.space
+    assert "proxies" not in made.spec.job.training.optimizer.lr
 
 
 def test_a_learned_hierarchys_knobs_go_with_it():

@@ -67,3 +67,4 @@ def contents(query: Callable[[str], Rows]) -> Callable[[], dict[str, Rows]]:
 @pytest.fixture
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tracker_module, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(tracker_module, "LONGEST_PAUSE", 1.0)

@@ -14,8 +14,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from hsearch.tracking.tracker import Tracker
 from tests.tracking import driver
 from tests.tracking.made_records import MadeStudy, growing
@@ -97,7 +95,6 @@ def answers(port: int) -> bool:
         return False
 
 
-@pytest.mark.timeout(240)
 def test_a_server_that_comes_late_and_dies_in_the_midst_gets_everything(
     uri, contents, query, tmp_path, no_pause
 ):
@@ -105,11 +102,12 @@ def test_a_server_that_comes_late_and_dies_in_the_midst_gets_everything(
     study = MadeStudy(states[0])
     port = free_port()
     tracker = Tracker(study.record, study.note_run, f"http://127.0.0.1:{port}")
+    study.now = states[8]
+    tracker.wake()
+    wait_for(lambda: "cannot be reached" in str(tracker.behind))
     with mlflow_server(uri, port, tmp_path / "artifacts") as server:
-        study.now = states[8]
-        tracker.wake()
-        wait_for(lambda: "cannot be reached" in str(tracker.behind))
-        wait_for(lambda: tracker.behind is None, 100)
+        wait_for(lambda: tracker.behind is None or server.poll() is not None, 300)
+        assert server.poll() is None
         for state in states[9:13]:
             study.now = state
             tracker.wake()
@@ -120,7 +118,7 @@ def test_a_server_that_comes_late_and_dies_in_the_midst_gets_everything(
     tracker.wake()
     wait_for(lambda: "cannot be reached" in str(tracker.behind))
     with mlflow_server(uri, port, tmp_path / "artifacts"):
-        assert tracker.close(100), tracker.behind
+        assert tracker.close(300), tracker.behind
     assert len(list((tmp_path / "artifacts").rglob("study.json"))) == 1
     over_http = contents()
     assert query("select count(*) from runs") == [(7,)]

@@ -1,6 +1,6 @@
 from hsearch.search.record import TrialState
 from hsearch.spec import FoldJob
-from hsearch.tracking.projection import experiment_name, study_id, study_view, trial_view
+from hsearch.tracking.projection import NOTE, experiment_name, study_id, study_view, trial_view
 from tests.tracking.made_records import JOB, made_study, made_trial
 
 SCORES = (0.5, 0.6, 0.55, 0.62)
@@ -62,6 +62,22 @@ def test_the_study_s_run_names_what_is_searched_and_the_best_knobs():
     expected = {"method": "hpl", "sampler": "tpe", "race": "True", "splits": "disjoint"}
     assert expected.items() <= view.params.items()
     assert view.params["space.method.num_coarse"] == "2 to 1000, log"
+
+
+def test_the_study_s_run_says_what_its_levels_are():
+    plain = study_view(made_study(DONE), "RUNNING")
+    assert "hsearch.levels" not in plain.tags
+    assert "level" not in plain.tags[NOTE]
+    named = made_study(DONE).model_copy(update={"level_names": ("order", "family", "species")})
+    view = study_view(named, "RUNNING")
+    assert view.tags["hsearch.levels"] == "order > family > species"
+    assert view.tags[NOTE].endswith(
+        "\n\nMetrics by level: `level_0/` is order, `level_1/` is family; those without a level "
+        "are of species."
+    )
+    assert view.points == plain.points  # names of metrics stay as they are
+    flat = made_study(DONE).model_copy(update={"level_names": ("species",)})
+    assert study_view(flat, "RUNNING").tags[NOTE] == plain.tags[NOTE]
 
 
 def test_a_study_begun_anew_under_an_old_name_is_another_one():

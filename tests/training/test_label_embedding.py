@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from hsearch.data.pixels import Pixels
 from hsearch.data.transforms import normalise
 from hsearch.evaluation.label_scoring import LabelEmbedded, score_labels
 from hsearch.spec import FoldJob
@@ -25,7 +26,7 @@ def seen(job: FoldJob, count: int, progress: Any = None) -> LabelEmbedded:
     rows = data.validation_rows[:count]
     labels = np.asarray(data.validation_labels[:count], dtype=np.bool_)
     names = data.hierarchy.names[-1]
-    return embed_labels(step, data.pixels, rows, labels, names, job.training.image, progress)
+    return embed_labels(step, data.inputs, rows, labels, names, job.training.image, progress)
 
 
 def seen_values(job_values: Any, count: int, first: int) -> dict[str, torch.Tensor]:
@@ -76,7 +77,8 @@ def test_embeddings_are_those_of_the_labels_that_images_have_in_their_order(toy_
     assert found.embeddings is not None
     assert len(found.embeddings) == labels.sum() == len(found.pairs[0])
     assert found.label_names == tuple(f"label-{number}" for number in range(6))
-    pixels = torch.stack([data.pixels[int(row)] for row in data.validation_rows])
+    assert isinstance(data.inputs, Pixels)
+    pixels = torch.stack([data.inputs[int(row)] for row in data.validation_rows])
     with torch.inference_mode():
         every = step.embed(normalise(pixels, job.training.image))
         assert found.scores == pytest.approx(step.scores(every).numpy(), abs=1e-4)

@@ -1,12 +1,18 @@
 """From names and settings to a complete job; every fault is found before training."""
 
+from functools import partial
+from typing import get_args
+
 import pytest
 
+from hsearch.data.store_writer import write_store
 from hsearch.errors import ConfigError, DatasetError
+from hsearch.folds import Splits
 from hsearch.methods import load_method
 from hsearch.spec import FoldJob
 from hsearch.training.optimizer import weight_decays
 from hsearch.training.resolve import parse_setting, resolve_job, with_knobs
+from tests.conftest import toy_records
 
 
 def resolve(toy_store, method="hpl", recipe="small", objective="map_at_r", **settings):
@@ -23,6 +29,20 @@ def resolve(toy_store, method="hpl", recipe="small", objective="map_at_r", **set
 @pytest.mark.parametrize("objective", ["h_ap", "recall_at_8", "level_0/asi", "level_1/map_at_r"])
 def test_any_metric_of_the_data_can_be_the_objective(toy_store, objective):
     assert resolve(toy_store, objective=objective).objective == objective
+
+
+@pytest.mark.parametrize("source", ["folder", "glyphs"])
+def test_splits_follow_the_data_unless_they_are_named(tmp_path, source):
+    names = ("colour", "width", "kind")
+    path = tmp_path / "own.arrow"
+    write_store(path, "own", toy_records(), level_names=names, provenance={"source": source})
+    own = partial(resolve_job, method="hpl", data=str(path), settings={})
+    default = "stratified" if source == "folder" else "disjoint"
+    assert own().splits == default
+    for splits in get_args(Splits):
+        assert own(splits=splits).splits == splits
+    with pytest.raises(ConfigError, match=r"also `level_0/` \(colour\) or `level_1/` \(width\)"):
+        own(objective="level_2/ap")
 
 
 def test_the_job_holds_every_value_and_survives_json(toy_store):

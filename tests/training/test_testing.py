@@ -4,9 +4,10 @@ import pytest
 from hsearch.evaluation.query_table import QUERIES, read_query_tables
 from hsearch.evaluation.scoring import ScoreOptions, join, score
 from hsearch.folds import ALL_CLASSES
+from hsearch.training.floor import embed_frozen
 from hsearch.training.launch import train_locally
 from hsearch.training.loop import Report
-from hsearch.training.score import embed_frozen, embed_runs
+from hsearch.training.score import embed_runs
 from hsearch.training.testing import floor_metrics, score_run
 
 

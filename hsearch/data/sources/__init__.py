@@ -5,9 +5,10 @@ A source is one file here. The first line of its docstring says what it reads. `
 should know. It takes nothing if it needs no files, the `path` that the user gave if the layout is
 the user's own, or the `layout` of a data set's official files, with `HOME`, the page of its owners,
 for the message about missing ones; `TOTAL`, if there, is the number of images that the published
-data set has, and another number is told. `LEVEL_NAMES`, if there, names the levels. Whether listed
-images lie inside the data's folder, exist and can be read, and whether others lie beside them, is
-checked for all sources alike.
+data set has, and another number is told. `LEVEL_NAMES`, if there, names the levels; of a layout of
+the user's own, `records` takes the user's names as `levels` and yields them, or what it finds, as
+`LevelNames`. Whether listed images lie inside the data's folder, exist and can be read, and
+whether others lie beside them, is checked for all sources alike.
 
 A file called `cub200.py` is the data set `cub200`. Where there are several data sets of one layout,
 `VARIANTS` holds the keyword arguments of `records` by the name of each; `levels` among them names
@@ -56,9 +57,18 @@ class Source:
     _records: Callable[..., Found]
     _options: Mapping[str, Any]
 
+    @property
+    def is_own(self) -> bool:
+        """Whether it reads a layout of users' own images, not of a published data set."""
+        return self.needs_path and self.home is None
+
     @contextmanager
     def open(
-        self, path: Path | None, scratch: Path, progress: Progress = silent
+        self,
+        path: Path | None,
+        scratch: Path,
+        progress: Progress = silent,
+        levels: tuple[str, ...] | None = None,
     ) -> Iterator[Found]:
         """Yields what the source finds; the images can be read until the end of the context.
 
@@ -67,11 +77,12 @@ class Source:
             scratch: A folder for what comes out of archives, which does not exist before and
                 afterwards.
             progress: Is told how far archives are unpacked.
+            levels: The user's names of the levels, if it `is_own`.
         """
         if path is None:
             yield self._records(**self._options)
         elif self.home is None:
-            yield self._records(path, **self._options)
+            yield self._records(path, levels=levels, **self._options)
         else:
             with open_layout(path, self.name, self.home, scratch, progress) as layout:
                 yield layout.checked(self._records(layout, **self._options))

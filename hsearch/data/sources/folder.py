@@ -2,7 +2,8 @@
 
 All images lie equally deep, so `animals/cats/tabby/1.jpg` has three levels. If the folders at the
 top have names of splits only (train, val or validation, test), these are no level. Hidden files are
-passed over; any other file counts as an image and must be one.
+passed over; any other file counts as an image and must be one. Levels are called level_0 and so on,
+or as --levels says.
 """
 
 import os
@@ -11,12 +12,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hsearch.data.images import SUFFIXES
-from hsearch.data.records import SPLITS, Problem, Record
+from hsearch.data.records import SPLITS, LevelNames, Problem, Record, check_num_levels
 from hsearch.errors import DatasetError
 
 
-def records(path: Path) -> Iterator[Record | Problem]:
-    """Yields the images of the tree below `path`, sorted by their relative path."""
+def records(
+    path: Path, levels: tuple[str, ...] | None = None
+) -> Iterator[Record | Problem | LevelNames]:
+    """Yields the images of the tree below `path`, sorted by their relative path.
+
+    Args:
+        path: The folder.
+        levels: Names of the levels, coarsest first.
+    """
     if not path.is_dir():
         raise DatasetError(f"An image folder tree must be a folder, but {path} is none.")
     root = path.resolve()
@@ -25,6 +33,10 @@ def records(path: Path) -> Iterator[Record | Problem]:
     depth = _depth(path, images)
     tops = {parts[0] for parts in images if len(parts) == depth + 1}
     first = 1 if depth > 1 and all(SPLITS.get(top.lower()) for top in tops) else 0
+    if levels is not None:
+        example = next(parts for parts in images if len(parts) == depth + 1)
+        check_num_levels(levels, example[first:-1], path)
+        yield LevelNames(levels)
     for parts in found:
         if isinstance(parts, Problem):
             yield parts

@@ -2,7 +2,8 @@
 
 The metadata lie at the top or in folders called train, validation and test (or another name that
 Hugging Face has for them), and `file_name` is relative to them. Other columns are those of a table
-(see table.py), such as `label`, `split` and `tags`, which may be lists in .jsonl too. Without
+(see table.py), such as `label`, `split` and `tags`, which may be lists in .jsonl too, or columns of
+labels that --levels names, the coarsest first. Without
 `split`, two or more such folders around all images give it. Integers of a ClassLabel stay integers.
 Images that are not listed are left out.
 """
@@ -13,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from hsearch.data.images import SUFFIXES
-from hsearch.data.records import SPLITS, VALIDATION, Note, Problem, Record
+from hsearch.data.records import SPLITS, VALIDATION, LevelNames, Note, Problem, Record
 from hsearch.data.sources import table
 from hsearch.data.tables import TAGS, Row, read_table, row_of
 from hsearch.errors import DatasetError
@@ -28,8 +29,15 @@ def metadata_files(folder: Path) -> list[Path]:
     return top or [file for file in below if file.is_file() and _split(file.parent.name)]
 
 
-def records(path: Path) -> Iterator[Record | Problem | Note]:
-    """Yields the rows of all metadata below `path`."""
+def records(
+    path: Path, levels: tuple[str, ...] | None = None
+) -> Iterator[Record | Problem | Note | LevelNames]:
+    """Yields the rows of all metadata below `path`.
+
+    Args:
+        path: The folder.
+        levels: Columns of labels, coarsest first, or else names of the levels.
+    """
     files = metadata_files(path)
     if not files or len({file.parent for file in files}) != len(files):
         raise DatasetError(
@@ -37,30 +45,34 @@ def records(path: Path) -> Iterator[Record | Problem | Note]:
             f"each of train, validation and test, but {path} has "
             f"{', '.join(str(file.relative_to(path)) for file in files) or 'none'}."
         )
-    given, rows = _read_all(path, files)
+    given, rows = _read_all(path, files, levels)
     columns = ["path", *(name for name in given if name not in ("file_name", "path"))]
-    ignored = [*(["path"] if "path" in given else []), *table.ignored_columns(files[0], columns)]
+    unknown = table.ignored_columns(files[0], columns, levels)
+    ignored = [*(["path"] if "path" in given else []), *unknown]
     if ignored:
         yield Note(f"ignored columns: {', '.join(name or '(no name)' for name in ignored)}")
     if "split" not in columns:
         _add_splits(rows)
-    found = list(table.row_records(files[0], path, columns, rows))
+    found = list(table.row_records(files[0], path, columns, rows, levels))
     yield from found
     others = _unlisted(item.image for item in found if isinstance(item, Record))
     if others:
         yield Note(f"left out {len(others)} images that are not listed, such as {others[0]}")
 
 
-def _read_all(folder: Path, files: list[Path]) -> tuple[list[str], list[Row]]:
+def _read_all(
+    folder: Path, files: list[Path], levels: tuple[str, ...] | None
+) -> tuple[list[str], list[Row]]:
     """The columns of all files, which must be the same, and their rows, with paths."""
     first: list[str] = []
     every: list[Row] = []
     for file in files:
         columns, rows = _read_jsonl(file) if file.suffix == ".jsonl" else read_table(file)
-        if "file_name" not in columns or not table.has_labels(file, columns):
+        if "file_name" not in columns or not table.has_labels(file, columns, levels):
             raise DatasetError(
                 "The metadata of images need the column `file_name` and either `label`, or "
-                f"`level_0`, `level_1`, ..., or `{TAGS}`; {file} has: {', '.join(columns)}."
+                f"`level_0`, `level_1`, ..., or columns that --levels names, or `{TAGS}`; {file} "
+                f"has: {', '.join(columns)}."
             )
         first = first or columns
         if set(columns) != set(first):

@@ -1,5 +1,7 @@
 """A CSV or Parquet table: path, label (or level_0..level_n, or tags), split, is_query, is_gallery.
 
+Columns of labels may have names of their own, which --levels gives, the coarsest first: --levels
+family,species. If the table has no such columns, these are what its own levels are called.
 `path` is relative to the table's folder, and the file it leads to, links followed, must lie inside
 that folder; `id` is the path unless there is such a column. Classes are sorted by number if the
 finest label is always an integer, else by their label path. An empty `is_query` or `is_gallery`
@@ -17,7 +19,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from hsearch.data.records import SPLITS, Note, Problem, Record
+from hsearch.data.records import SPLITS, LevelNames, Note, Problem, Record, check_num_levels
 from hsearch.data.tables import SEPARATOR, TAGS, Row, read_table
 from hsearch.errors import DatasetError
 
@@ -32,24 +34,35 @@ _ALIKE = 0.8
 """Similarity from which an unknown column counts as a misspelt one; `spilt` has it to `split`."""
 
 
-def records(path: Path) -> Iterator[Record | Problem | Note]:
-    """Yields the rows of the table at `path`."""
+def records(
+    path: Path, levels: tuple[str, ...] | None = None
+) -> Iterator[Record | Problem | Note | LevelNames]:
+    """Yields the rows of the table at `path`.
+
+    Args:
+        path: The table.
+        levels: Columns of labels, coarsest first, or else names of the levels.
+    """
     columns, rows = read_table(path)
-    ignored = ignored_columns(path, columns)
-    if "path" not in columns or not has_labels(path, columns):
+    ignored = ignored_columns(path, columns, levels)
+    if "path" not in columns or not has_labels(path, columns, levels):
         raise DatasetError(
             f"A table needs the column `path` and either `label`, or `level_0`, `level_1`, ..., or "
-            f"`{TAGS}` (several labels with `;` between); optional are {', '.join(_OPTIONAL)}; "
-            f"{path} has: {', '.join(columns)}."
+            f"columns that --levels names, or `{TAGS}` (several labels with `;` between); optional "
+            f"are {', '.join(_OPTIONAL)}; {path} has: {', '.join(columns)}."
         )
     if ignored:
         yield Note(f"ignored columns: {', '.join(name or '(no name)' for name in ignored)}")
-    yield from row_records(path, path.parent, columns, rows)
+    yield from row_records(path, path.parent, columns, rows, levels)
 
 
 def row_records(
-    path: Path, folder: Path, columns: list[str], rows: list[Row]
-) -> Iterator[Record | Problem | Note]:
+    path: Path,
+    folder: Path,
+    columns: list[str],
+    rows: list[Row],
+    named: tuple[str, ...] | None = None,
+) -> Iterator[Record | Problem | Note | LevelNames]:
     """Yields what the rows tell of; the paths in them are relative to the folder.
 
     Args:
@@ -57,8 +70,11 @@ def row_records(
         folder: That must hold all images.
         columns: With `path` and at least one level among them, or `tags`.
         rows: Of the table, with a cell for every column.
+        named: Columns of labels, coarsest first, or else names of the levels.
     """
-    levels = level_columns(path, columns)
+    levels = level_columns(path, columns, named)
+    if levels:
+        yield LevelNames(named or tuple(levels))
     root = folder.resolve()
     faults = [row.fault or _fault(root, row, levels) for row in rows]
     usable = [row for row, fault in zip(rows, faults, strict=True) if not fault]
@@ -86,17 +102,17 @@ def row_records(
         )
 
 
-def ignored_columns(path: Path, columns: list[str]) -> list[str]:
+def ignored_columns(
+    path: Path, columns: list[str], named: tuple[str, ...] | None = None
+) -> list[str]:
     """Returns columns that have no meaning here; one that looks like a misspelt one is an error."""
     twice = next((name for name in columns if columns.count(name) > 1), None)
     if twice is not None:
         raise DatasetError(f"The columns of a table must differ, but {path} has two '{twice}'.")
-    unknown = [
-        name
-        for name in columns
-        if name not in ("path", "label", TAGS, *_OPTIONAL) and not _LEVEL.fullmatch(name)
-    ]
-    known = ["path", *_other_labels(columns), *_OPTIONAL]
+    own = own_columns(path, columns, named)
+    labels = own or ["label", *filter(_LEVEL.fullmatch, columns)]
+    unknown = [name for name in columns if name not in ("path", *labels, TAGS, *_OPTIONAL)]
+    known = ["path", *([] if own else _other_labels(columns)), *_OPTIONAL]
     for name in unknown:
         meant = _nearest(name, known)
         if meant and meant not in columns:
@@ -124,9 +140,9 @@ def _nearest(name: str, known: Sequence[str]) -> str | None:
     return next(iter(difflib.get_close_matches(lower, known, n=1, cutoff=_ALIKE)), None)
 
 
-def has_labels(path: Path, columns: list[str]) -> bool:
+def has_labels(path: Path, columns: list[str], named: tuple[str, ...] | None = None) -> bool:
     """Returns whether any column has labels; such that do not go together are an error."""
-    levels = level_columns(path, columns)
+    levels = level_columns(path, columns, named)
     if TAGS not in columns:
         return bool(levels)
     if levels:
@@ -134,6 +150,11 @@ def has_labels(path: Path, columns: list[str]) -> bool:
             f"A table has either `{TAGS}`, several labels per image, or one label in `label` or "
             f"`level_0`, `level_1`, ..., but {path} has both: {', '.join([TAGS, *levels])}; take "
             "one of them out."
+        )
+    if named:
+        raise DatasetError(
+            f"Only labels of which an image has one have levels, but {path} has `{TAGS}`, several "
+            "per image; leave --levels out."
         )
     marks = [mark for mark in _MARKS if mark in columns]
     if marks:
@@ -145,8 +166,32 @@ def has_labels(path: Path, columns: list[str]) -> bool:
     return True
 
 
-def level_columns(path: Path, columns: list[str]) -> list[str]:
+def own_columns(path: Path, columns: list[str], named: tuple[str, ...] | None) -> list[str]:
+    """Returns the columns of labels that have names of their own; none if none is named."""
+    found = [name for name in named or () if name in columns]
+    if not found:
+        return []
+    other = next((name for name in named or () if name in ("path", TAGS, *_OPTIONAL)), None)
+    if other is not None:
+        raise DatasetError(
+            f"The column `{other}` of a table is never a level, but --levels names it; leave it "
+            "out there, or rename the column."
+        )
+    missing = [name for name in named or () if name not in columns]
+    if missing:
+        raise DatasetError(
+            f"--levels names the columns of labels, but of {', '.join(named or ())} the table "
+            f"{path} has no {' and no '.join(missing)}; it has: {', '.join(columns)}."
+        )
+    return found
+
+
+def level_columns(
+    path: Path, columns: list[str], named: tuple[str, ...] | None = None
+) -> list[str]:
     """Returns the columns of the label path, coarsest first; none if there are none."""
+    if own := own_columns(path, columns, named):
+        return own
     numbered = sorted(filter(_LEVEL.fullmatch, columns), key=_number)
     if numbered and [_number(name) for name in numbered] != list(range(len(numbered))):
         raise DatasetError(f"Columns level_0, level_1, ... of {path} have a gap: {numbered}.")
@@ -155,7 +200,10 @@ def level_columns(path: Path, columns: list[str]) -> list[str]:
             f"A table has either `label` or `level_0`, `level_1`, ..., but {path} has both: "
             f"{', '.join(['label', *numbered])}; take one of them out."
         )
-    return numbered or [name for name in ("label",) if name in columns]
+    levels = numbered or [name for name in ("label",) if name in columns]
+    if named and levels:
+        check_num_levels(named, levels, path)
+    return levels
 
 
 def _number(level: str) -> int:

@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from hsearch.data.records import Problem, Record, split_name
+from hsearch.data.records import LevelNames, Problem, Record, split_name
 from hsearch.data.sources.folder import records
 from hsearch.errors import DatasetError
 from tests.data.toy import save, tree
@@ -31,6 +31,18 @@ def test_folders_named_like_splits_are_no_level(tmp_path):
         ("test", ("b", "z")),
         ("val", ("a", "y")),
     ]
+
+
+def test_levels_are_called_as_the_user_says(tmp_path):
+    tree(tmp_path / "plain", ["Cuckoos/Ani"], images=1)
+    tree(tmp_path / "split", ["train/Cuckoos/Ani", "test/Owls/Eagle Owl"], images=1)
+    for root in ("plain", "split"):
+        names, *_ = records(tmp_path / root, ("family", "species"))
+        assert names == LevelNames(("family", "species"))
+    with pytest.raises(
+        DatasetError, match=r"name every level.* got species, .* has 2 levels, such"
+    ):
+        list(records(tmp_path / "split", ("species",)))
 
 
 def test_other_names_of_splits_are_no_level_either(tmp_path):

@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hsearch.data.library import open_data, prepare
-from hsearch.data.records import BadFilesError, Note, Problem, Record
+from hsearch.data.records import BadFilesError, LevelNames, Note, Problem, Record
 from hsearch.data.sources.huggingface import records
 from hsearch.data.splits import store_splits
 from hsearch.errors import DatasetError
@@ -37,8 +37,22 @@ def images(labels=range(16), folder="", per_class=2, **more):
     ]
 
 
-def read(path):
-    return list(records(path))
+def read(path, levels=None):
+    """All but the names of levels."""
+    return [item for item in records(path, levels) if not isinstance(item, LevelNames)]
+
+
+@pytest.mark.usefixtures("data_home")
+@pytest.mark.parametrize("kind", KINDS)
+def test_columns_of_levels_may_have_names_of_their_own(tmp_path, kind):
+    rows = [{**row, "family": row["label"] // 4} for row in images()]
+    write(tmp_path / "mine", kind, rows)
+    save_images(tmp_path / "mine", *(row["file_name"] for row in rows))
+    prepare("mine", tmp_path / "mine", levels=["family", "label"])
+    hierarchy = open_data("mine").hierarchy
+    assert (hierarchy.level_names, hierarchy.sizes) == (("family", "label"), (4, 16))
+    prepare("mine", tmp_path / "mine", levels=["species"], force=True)
+    assert open_data("mine").hierarchy.level_names == ("species",)
 
 
 @pytest.mark.usefixtures("data_home")

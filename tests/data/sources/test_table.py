@@ -4,16 +4,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hsearch.data.records import Note, Problem, Record
+from hsearch.data.records import LevelNames, Note, Problem, Record
 from hsearch.data.sources.table import records
 from hsearch.data.tables import read_table
 from hsearch.errors import DatasetError
 
 
-def read(path, text):
+def read(path, text, levels=None):
+    """All but the names of levels."""
+    return [item for item in found(path, text, levels) if not isinstance(item, LevelNames)]
+
+
+def found(path, text, levels=None):
     path = path / "table.csv"
     path.write_text(text, encoding="utf-8")
-    return list(records(path))
+    return list(records(path, levels))
 
 
 def test_one_level(tmp_path):
@@ -43,6 +48,48 @@ def test_integer_labels_give_the_order_of_classes(tmp_path):
     assert [row.order for row in rows] == [0, 0]
 
 
+@pytest.mark.parametrize(
+    ("columns", "levels", "names"),
+    [
+        ("path,label", None, ("label",)),
+        ("path,label", ("species",), ("species",)),
+        ("path,level_1,level_0", None, ("level_0", "level_1")),
+        ("path,level_1,level_0", ("family", "species"), ("family", "species")),
+    ],
+)
+def test_levels_are_called_like_their_columns_or_as_the_user_says(tmp_path, columns, levels, names):
+    cells = ",".join(f"{column}-cell" for column in columns.split(","))
+    assert found(tmp_path, f"{columns}\n{cells}\n", levels)[0] == LevelNames(names)
+
+
+def test_columns_of_labels_may_have_names_of_their_own(tmp_path):
+    text = "path,species,family,label,note\na,Ani,Cuckoos,7,x\n"
+    assert found(tmp_path, text, ("family", "species")) == [
+        Note("ignored columns: label, note"),
+        LevelNames(("family", "species")),
+        Record("a", tmp_path / "a", ("Cuckoos", "Ani")),
+    ]
+    assert read(tmp_path, text, ("family", "label"))[1].labels == ("Cuckoos", "7")
+
+
+@pytest.mark.parametrize(
+    ("columns", "levels", "message"),
+    [
+        ("path,family,kind", ("family", "species"), "has no species; it has: path, family, kind"),
+        ("path,family,species", ("order", "genus"), "columns that --levels names"),
+        ("path,family,split", ("family", "split"), "`split` of a table is never a level"),
+        ("path,label", ("family", "species"), "must name every level.*has 1 level, such as label"),
+        ("path,tags", ("family",), "leave --levels out"),
+        ("path,tags,family", ("family",), "has both: tags, family"),
+        ("path,family,spilt", ("family",), "'spilt'.*'split'"),
+    ],
+)
+def test_levels_that_a_table_has_not_are_named(tmp_path, columns, levels, message):
+    cells = ",".join("x" for _ in columns.split(","))
+    with pytest.raises(DatasetError, match=message):
+        found(tmp_path, f"{columns}\n{cells}\n", levels)
+
+
 @pytest.mark.parametrize("bad", ["b,", ",x", "b,x,y"])
 @pytest.mark.parametrize("column", ["label", "level_0"])
 def test_a_bad_row_does_not_change_the_order_of_the_others(tmp_path, column, bad):
@@ -54,7 +101,7 @@ def test_integers_beside_missing_cells_stay_integers(tmp_path):
     path = tmp_path / "table.parquet"
     labels = pa.array([101.0, float("nan"), 2.0])
     pq.write_table(pa.table({"path": ["a", "b", "c"], "label": labels}), path)
-    assert list(records(path)) == [
+    assert list(records(path))[1:] == [
         Record("a", tmp_path / "a", ("101",), order=101),
         Problem("row 2 (b)", "empty label"),
         Record("c", tmp_path / "c", ("2",), order=2),
@@ -186,6 +233,7 @@ def test_parquet_reads_as_csv(tmp_path):
     columns = {"path": ["a", "b"], "label": [3, 12], "is_query": [True, None]}
     pq.write_table(pa.table(columns), path)
     assert list(records(path)) == [
+        LevelNames(("label",)),
         Record("a", tmp_path / "a", ("3",), order=3),
         Record("b", tmp_path / "b", ("12",), order=12),
     ]
