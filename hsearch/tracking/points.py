@@ -83,12 +83,7 @@ def study_points(record: StudyRecord, since: int = 0) -> Iterator[Point]:
         yield from points_of(values, step=step, time=milliseconds(ended))
     if best is not None:
         began = milliseconds(record.trials[0].started)
-        yield from points_of({VAL_FLOOR: validation_floor(record)}, step=0, time=began)
-
-
-def validation_floor(record: StudyRecord) -> float | None:
-    """Returns what the frozen backbone's own features score on the study's folds, if recorded."""
-    return record.floor
+        yield from points_of({VAL_FLOOR: record.floor}, step=0, time=began)
 
 
 def _scores(trial: TrialRecord) -> dict[str, float | None]:

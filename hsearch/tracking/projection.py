@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from hsearch.results import score_title
 from hsearch.search.record import StudyRecord, TrialRecord
 from hsearch.spec import FoldJob
 from hsearch.tracking.points import Point, legal_key, milliseconds, study_points, trial_points
@@ -122,7 +121,7 @@ def study_view(record: StudyRecord, status: Status, since: int = 0) -> RunView:
         "data": job.data,
         "data_digest": job.data_digest,
         "recipe": job.training.recipe,
-        "regime": regime_of(job),
+        "regime": job.training.model.regime,
         "backbone": job.training.model.backbone,
         "splits": job.splits,
         "seed": str(job.seed),
@@ -138,7 +137,7 @@ def study_view(record: StudyRecord, status: Status, since: int = 0) -> RunView:
             {
                 **common_tags(record, job, STUDY, record.versions),
                 "hsearch.digest": record.spec.digest(),
-                NOTE: f"{_study_note(record)}{_level_words(record)}",
+                NOTE: _study_note(record) + _level_words(record),
                 **({"hsearch.command": record.command} if record.command else {}),
                 **knobs,
             },
@@ -152,18 +151,9 @@ def study_view(record: StudyRecord, status: Status, since: int = 0) -> RunView:
     )
 
 
-def _level_words(record: StudyRecord) -> str:
-    """What `level_0` and so on in the names of metrics stand for; nothing where that is plain."""
-    *coarser, finest = record.level_names or ("",)
-    if not coarser:
-        return ""
-    named = [f"`level_{level}/` is {name}" for level, name in enumerate(coarser)]
-    return f"\n\nMetrics by level: {', '.join(named)}; those without a level are of {finest}."
-
-
 def _study_note(record: StudyRecord) -> str:
     job = record.spec.job
-    what = f"Search of {job.method.name} on {job.data_name} by {score_title(job.objective)}"
+    what = f"Search of {job.method.name} on {job.data_name} by {record.score_title}"
     made = f", made with {short_command(record.command)}" if record.command else ""
     return f"{what}{made}."
 
@@ -184,9 +174,13 @@ def short_command(command: str) -> str:
     return f"`{shlex.join(short)}`{more}"
 
 
-def regime_of(job: FoldJob) -> str:
-    """Returns what of the backbone is trained: `frozen`, `lora` or `full`."""
-    return job.training.model.regime
+def _level_words(record: StudyRecord) -> str:
+    """What `level_0` and so on in the names of metrics stand for; nothing where that is plain."""
+    *coarser, finest = record.level_names or ("",)
+    if not coarser:
+        return ""
+    named = [f"`level_{level}/` is {name}" for level, name in enumerate(coarser)]
+    return f"\n\nMetrics by level: {', '.join(named)}; those without a level are of {finest}."
 
 
 def common_tags(
@@ -203,7 +197,7 @@ def common_tags(
         "hsearch.protocol": "cross-validated",
         "hsearch.backbone": job.training.model.backbone,
         "hsearch.recipe": job.training.recipe,
-        "hsearch.regime": regime_of(job),
+        "hsearch.regime": job.training.model.regime,
         "hsearch.splits": job.splits,
         **({"hsearch.levels": " > ".join(record.level_names)} if record.level_names else {}),
         "hsearch.store": job.data_digest,

@@ -20,16 +20,26 @@ _STATISTICS = ("mean", "low", "high")
 
 
 def validation_table(trial: TrialRecord) -> str:
-    """Returns all metrics of a complete trial on the validation images: their mean, every fold."""
-    folds = [trial.folds[fold].validation for fold in sorted(trial.folds)]
-    columns = ["metric", *_STATISTICS, *(f"fold {fold}" for fold in sorted(trial.folds))]
+    """Returns all metrics of a complete trial on the validation images.
+
+    Beside their means over the folds stands the floor, where it is recorded, and then every fold.
+    """
+    results = [trial.folds[fold] for fold in sorted(trial.folds)]
+    columns = ["metric", *_STATISTICS, "floor", *(f"fold {fold}" for fold in sorted(trial.folds))]
     rows = []
-    for name in folds[0]:
-        values = [fold.get(name) for fold in folds]
-        numbers = [value for value in values if value is not None and math.isfinite(value)]
-        mean = mean_of(numbers) if len(numbers) == len(values) else None
-        rows.append([name, *_statistics(mean), *map(_cell, values)])
+    for name in results[0].validation:
+        values = [result.validation.get(name) for result in results]
+        floor = _mean([result.floor.get(name) for result in results])
+        rows.append(
+            [name, *_statistics(_mean(values)), floor and _cell(floor.mean), *map(_cell, values)]
+        )
     return _table(columns, rows)
+
+
+def _mean(values: Sequence[float | None]) -> Mean | None:
+    """Returns the mean, or None where one of them is no number."""
+    numbers = [value for value in values if value is not None and math.isfinite(value)]
+    return mean_of(numbers) if len(numbers) == len(values) else None
 
 
 def tested_file(record: ReproductionRecord) -> str:

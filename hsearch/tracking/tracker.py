@@ -9,7 +9,7 @@ from hsearch.errors import HsearchError
 from hsearch.search.record import StudyRecord, TrialRecord
 from hsearch.tracking.address import checked_uri, without_credentials
 from hsearch.tracking.failure import reason_of
-from hsearch.tracking.points import TRIALS, validation_floor
+from hsearch.tracking.points import TRIALS
 from hsearch.tracking.projection import (
     STUDY,
     RunView,
@@ -195,7 +195,7 @@ class Tracker:
 
     def _study_signature(self, record: StudyRecord) -> StudySignature:
         finished = sum(trial.ended is not None for trial in record.trials)
-        return self._status, finished, validation_floor(record)
+        return self._status, finished, record.floor
 
     def _signature(self, trial: TrialRecord) -> Signature:
         interrupted = trial.state == "running" and self._status == "KILLED"

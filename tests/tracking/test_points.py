@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from mlflow.utils.validation import _validate_metric, _validate_param, _validate_tag
 from scipy import stats
 
-from hsearch.search.record import StudyRecord
 from hsearch.tracking.points import Point, legal_key, points_of, study_points, trial_points
 from tests.tracking.made_records import START, growing, made_study, made_trial
 
@@ -82,15 +81,15 @@ def test_what_decides_comes_first_in_the_alphabet_and_in_the_order_of_writing():
 
 
 def test_the_floor_stands_beside_the_score_once_it_is_recorded():
-    record = growing(3)[-1]
-    assert "score/val_floor" not in by_key(study_points(record))
-
-    class WithFloor(StudyRecord):
-        floor: float | None = 0.2378
-
-    record = WithFloor.from_dict(record.to_dict())
+    trial = made_trial(0, "complete", SCORES)
+    assert "score/val_floor" not in by_key(study_points(made_study(trial)))
+    folds = {
+        fold: result.model_copy(update={"floor": {"map_at_r": 0.2 + 0.01 * fold}})
+        for fold, result in trial.folds.items()
+    }
+    record = made_study(trial.model_copy(update={"folds": folds}))
     points = list(study_points(record))
-    assert by_key(points)["score/val_floor"][0].value == 0.2378
+    assert by_key(points)["score/val_floor"][0].value == pytest.approx(0.215)
     assert points[0].key == "score/val", "MLflow's comparison plots what was written first"
 
 

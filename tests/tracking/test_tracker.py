@@ -13,6 +13,7 @@ import pytest
 
 from hsearch.errors import ConfigError
 from hsearch.tracking import tracker as tracker_module
+from hsearch.tracking.tables import validation_table
 from hsearch.tracking.tracker import Tracker
 from hsearch.tracking.writer import open_client
 from tests.tracking.made_records import MadeStudy, growing, made_study, made_trial
@@ -106,6 +107,18 @@ def test_all_metrics_of_the_best_trial_are_a_table_that_mlflow_reads(uri):
     rows = json.loads((folder / "metrics" / "validation.json").read_text())["data"]
     assert rows[0][0] == "map_at_r"
     assert rows[0][1] == pytest.approx(sum(SCORES) / 4 + 0.1)
+
+
+def test_the_table_has_the_floor_beside_the_means():
+    trial = made_trial(0, "complete", SCORES)
+    folds = {
+        fold: result.model_copy(update={"floor": {"map_at_r": 0.1 * fold}})
+        for fold, result in trial.folds.items()
+    }
+    table = json.loads(validation_table(trial.model_copy(update={"folds": folds})))
+    floors = {row[0]: row[table["columns"].index("floor")] for row in table["data"]}
+    assert floors["map_at_r"] == pytest.approx(0.15)
+    assert floors["r_precision"] is None, "it was not recorded"
 
 
 def test_a_study_of_an_earlier_edition_gets_the_new_metrics_on_its_old_runs(uri, query):
