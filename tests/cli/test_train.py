@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 from contextlib import closing
 
@@ -47,9 +48,9 @@ def test_train_shows_every_epoch_and_writes_the_result(run):
     lines = result.output.splitlines()
     assert lines[0].startswith("Recipe small (a network from scratch), because most images of ")
     assert lines[1].startswith("hpl on ")
-    assert [line.split()[:2] for line in lines[2:5]] == [["epoch", f"{n}/2"] for n in range(3)]
-    assert "untrained" in lines[2]
-    assert "MAP@R" in lines[3]
+    assert lines[2].startswith("Floor (the backbone's own features, no training): MAP@R ")
+    assert [line.split()[:2] for line in lines[3:6]] == [["epoch", f"{n}/2"] for n in range(3)]
+    assert "MAP@R" in lines[4]
     written = json.loads((out / "result.json").read_text())
     assert written["job"]["method"]["knobs"]["update_period"] == 3
     assert written["job"]["training"]["recipe"] == "small"
@@ -68,9 +69,10 @@ def test_another_objective_decides_and_is_shown(run):
     assert written["job"]["objective"] == "r_precision"
     assert written["score"] == max(scores[1:]) == scores[written["best_epoch"]]
     lines = result.output.splitlines()
-    assert f"R-precision {scores[0]:.4f}  P@1 " in lines[2]
+    assert f"R-precision {scores[0]:.4f}  P@1 " in lines[3]
     assert f"validation R-precision {written['score']:.4f} at epoch" in result.output
-    assert f"untrained {scores[0]:.4f}." in result.output
+    assert re.search(r"Floor .*: R-precision 0\.\d{4}", lines[2])
+    assert f"before training {scores[0]:.4f}." in result.output
     assert "MAP@R" not in result.output
 
 
@@ -85,8 +87,10 @@ def test_own_photos_are_trained_on_drawn_folds_and_told_of_by_the_names_of_level
     command = ["train", "--method", "supcon", "--data", "birds", "--out", tmp_path / "run", *TINY]
     result = hsearch(*command, "--epochs", 1, "--objective", "level_0/map_at_r")
     assert result.exit_code == 0, result.output
-    assert "stratified splits, seed 0" in result.output.splitlines()[0]
-    assert "MAP@R at family" in result.output.splitlines()[1]
+    _, left_out, begun, floor = result.output.splitlines()[:4]
+    assert left_out.endswith("as supcon has no use for it: optimizer.lr.proxies.")
+    assert "stratified splits, seed 0" in begun
+    assert "MAP@R at family" in floor
     assert "validation MAP@R at family 0." in result.output
     assert "level_0" not in result.output
     job = json.loads((tmp_path / "run" / "job.json").read_text())

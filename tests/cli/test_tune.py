@@ -17,6 +17,7 @@ import hsearch.search.lease as lease_module
 from hsearch.cli.last_words import final_words
 from hsearch.cli.main import main
 from hsearch.cluster.options import check_options
+from hsearch.cluster.run import TIME_IS_UP
 from hsearch.cluster.run import SearchOptions as RealOptions
 from hsearch.errors import ClusterError, ConfigError
 from hsearch.folds import NUM_FOLDS
@@ -36,6 +37,7 @@ class SearchOptions:
     groups: int | None
     folder: Path
     gpus_per_worker: float | None = None
+    hours: float | None = None
 
 
 def search_at_once(study, tracker, options, watch, halted=None, stopping=None):
@@ -62,6 +64,7 @@ def tune(toy_store, tmp_path, monkeypatch):
     cluster = types.ModuleType("hsearch.cluster.run")
     cluster.SearchOptions = SearchOptions  # type: ignore[attr-defined]
     cluster.run_search = search_at_once  # type: ignore[attr-defined]
+    cluster.TIME_IS_UP = TIME_IS_UP  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "hsearch.cluster.run", cluster)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("HSEARCH_STORAGE", raising=False)
