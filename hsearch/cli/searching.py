@@ -208,7 +208,7 @@ class SearchProgress(Watch):
         """Keeps how far features are for the display, and prints a line now and then elsewhere."""
         now = self.pace.clock()
         if self.computing is None:
-            self.computing = Computing(now, done, total)
+            self.computing = Computing(now, done, total, said=now)
             self.said(
                 f"Computing what the frozen backbone makes of the images: {total:,} views, once "
                 "for all trials and studies."

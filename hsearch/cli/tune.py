@@ -1,6 +1,7 @@
 """`hsearch tune`: search the knobs of one method on one data set."""
 
 import json
+import math
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -44,6 +45,12 @@ def _study_name(ctx: click.Context, param: click.Parameter, value: str | None) -
         raise click.BadParameter(
             f"must be up to 100 letters, digits, dots, dashes or underscores, but is '{value}'."
         )
+    return value
+
+
+def _no_nan(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
+    if value is not None and math.isnan(value):
+        raise click.BadParameter("must be a number of hours above 0, but is 'nan'.")
     return value
 
 
@@ -91,6 +98,7 @@ def _study_name(ctx: click.Context, param: click.Parameter, value: str | None) -
 @click.option(
     "--hours",
     type=click.FloatRange(0, 8760, min_open=True),
+    callback=_no_nan,
     help="End the search gracefully after so long: the best so far stands, and the same command "
     "goes on.",
 )

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hsearch.cli.searching import Pace, SearchProgress
-from hsearch.results import EpochRecord
+from hsearch.cli.searching import Pace, SearchProgress, time_words
+from hsearch.results import EpochRecord, FoldTime
 from tests.cli.made_studies import made_record, made_trial
 
 DONE = [0.5, 0.6, 0.5, 0.6]
@@ -239,3 +239,28 @@ def on_a_terminal(program: str) -> str:
                 break
         assert process.wait(timeout=10) == 0, shown.decode()
     return shown.decode()
+
+
+def test_the_time_is_told_before_it_is_spent(capsys):
+    full, frozen = FoldTime(seconds=240.0), FoldTime(seconds=6.0, features=120.0)
+    told = time_words(full, frozen, 2, 50, race=True)
+    own, other = told.split("; `")
+    assert own == "About 4 min a fold here; 50 trials with the race about 2.7 h"
+    assert other == "--regime frozen` about 5 min."
+    alone = FoldTime(seconds=240.0, may_stop_early=True)
+    assert time_words(alone, None, 4, 10, race=False) == (
+        "At most 4 min a fold here; 10 trials at most 40 min."
+    )
+
+
+def test_features_and_floor_are_lines_in_a_pipe(capsys):
+    with SearchProgress(made_record(), 3) as progress:
+        progress.features(0, 1000)
+        progress.features(1000, 1000)
+        progress.features(1000, 1000)
+        progress.validation_floor(0.2378)
+    lines = capsys.readouterr().out.splitlines()[1:]
+    assert lines[0].startswith("Computing what the frozen backbone makes of the images: 1,000 ")
+    assert lines[1].startswith("Features are ready, after ")
+    assert lines[2].startswith("Floor: MAP@R 0.2378, by the backbone's own features without any")
+    assert len(lines) == 3

@@ -446,3 +446,25 @@ def test_start_points_that_are_left_out_are_listed(tune):
     assert any("HPL-PA" in line and "method.base is proxy_nca" in line for line in lines)
     page = json.loads(tune("--dry-run", "--set", "method.base=proxy_nca", method="hpl").stdout)
     assert page["notes"] == lines
+
+
+def test_when_the_time_is_up_the_best_so_far_stands(tune, monkeypatch):
+    def search_until_noon(study, tracker, options, watch, halted=None, stopping=None):
+        search_at_once(study, tracker, SearchOptions(2, None, 1, None, None, Path()), watch)
+        study.set_attribute(TIME_IS_UP, options.hours)
+        return study.record()
+
+    monkeypatch.setattr(sys.modules["hsearch.cluster.run"], "run_search", search_until_noon)
+    result = tune("--trials", "9", "--hours", "0.5")
+    assert result.exit_code == 0, result.output
+    assert "The time of --hours 0.5 is up." in result.output
+    assert "Run the same command again to go on" in result.output
+    assert "Best: trial 0" in result.output
+
+
+@pytest.mark.parametrize("hours", ["0", "-1", "nan", "soon"])
+def test_a_time_that_is_none_is_refused(tune, hours):
+    result = tune("--hours", hours)
+    assert result.exit_code == 2, result.output
+    assert "--hours" in result.output
+    assert not list(Path().iterdir())
