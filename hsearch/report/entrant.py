@@ -123,9 +123,21 @@ def _is_of(table: QueryTable, metrics: Metrics | None, metric: str) -> bool:
 
 
 def row_names(entrants: Sequence[Entrant]) -> list[str]:
-    """Returns the name of each row: the method's, or the study's where methods repeat."""
-    counts = Counter(entrant.method for entrant in entrants)
-    return [each.study.name if counts[each.method] > 1 else each.method for each in entrants]
+    """Returns the name of each row: the method's, with its regime or as the study where it repeats.
+
+    The regime is told where that alone tells the rows of a method apart.
+    """
+    methods = Counter(entrant.method for entrant in entrants)
+    told = [f"{each.method} ({each.job.training.model.regime})" for each in entrants]
+    regimes = Counter(told)
+    return [
+        each.method
+        if methods[each.method] == 1
+        else name
+        if all(regimes[other] == 1 for other in told if other.startswith(f"{each.method} "))
+        else each.study.name
+        for each, name in zip(entrants, told, strict=True)
+    ]
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ from hsearch.words import plural, typed
 # Topic -> dotted names of settings; a name that ends with a dot stands for all that begin with it,
 # unless an earlier topic has them.
 _SETTINGS = {
+    "regime": ("model.regime", "model.lora_rank", "model.lora_alpha"),
     "backbone": ("model.backbone", "model.backbone_args", "model.frozen", "model.batch_norm"),
     "weights": ("model.weights",),
     "pooling and head": ("model.pooling", "model.head", "model.head_init"),
@@ -137,6 +138,7 @@ def _summary(topic: str, training: TrainingSpec) -> str:
         "backbone": f"{model.backbone}, batch norm {model.batch_norm}",
         "weights": model.weights,
         "pooling and head": f"{model.pooling} pooling, head {model.head}",
+        "regime": model.regime,
         "embedding size": str(model.embedding_dim),
         "image size": f"{image.crop} pixels, cut from {image.resize}",
         "augmentation": f"{image.cropping} crops, flips with a chance of {image.flip:g}",

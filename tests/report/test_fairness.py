@@ -1,5 +1,6 @@
 """The audit says in words what was not the same for all."""
 
+from hsearch.report.entrant import row_names
 from hsearch.report.fairness import audit, told
 from hsearch.spec_stage import StageSpec
 from tests.report.made_reproductions import made_entrant, made_study, with_settings
@@ -117,3 +118,16 @@ def test_names_are_listed_as_people_do():
     assert told({"a": "x", "b": "x", "c": "x", "d": "y"}, "run") == (
         "a, b and c were run with x, d with y."
     )
+
+
+def test_regimes_may_be_rows_of_one_leaderboard_and_the_audit_names_them():
+    jobs = [made_job("hpl"), with_settings(made_job("hpl"), {"model": {"regime": "frozen"}})]
+    studies = [made_study(f"s{number}", job=job) for number, job in enumerate(jobs)]
+    entrants = [made_entrant("hpl", SCORES, study=study) for study in studies]
+    assert row_names(entrants) == ["hpl (full)", "hpl (frozen)"]
+    found = {finding.topic: finding for finding in audit(entrants, row_names(entrants))}
+    assert not found["regime"].same
+    assert "model.regime is full for hpl (full), but frozen for hpl (frozen)" in (
+        found["regime"].words
+    )
+    assert row_names([*entrants, entrants[0]])[0] == entrants[0].study.name
