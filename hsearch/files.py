@@ -37,6 +37,26 @@ def locked_at_once(path: Path) -> Iterator[bool]:
 
 
 @contextmanager
+def locked_if_free(path: Path) -> Iterator[bool]:
+    """As `locked`, but yields False at once where somebody else holds the lock."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        with path.open("ab") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+                return
+            if not _is_same(file.fileno(), path):
+                continue
+            try:
+                yield True
+            finally:
+                path.unlink(missing_ok=True)
+            return
+
+
+@contextmanager
 def replacing(path: Path, *, several: bool = False) -> Iterator[Path]:
     """Yields a temporary path to write; on success it becomes `path`, otherwise it is removed.
 

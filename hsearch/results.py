@@ -181,6 +181,18 @@ class Tested(Spec):
         return self.separated if kind == "separated" else self.concatenated
 
 
+class FloorScore(Spec):
+    """Scores on the test images of what needs no training.
+
+    Attributes:
+        metrics: All of them.
+        queries: How many queries were scored one by one, into a file; 0 where none are.
+    """
+
+    metrics: Metrics
+    queries: int
+
+
 def versions_of(packages: Iterable[str]) -> dict[str, str]:
     """Returns the versions of those of the packages that are installed."""
     found = {}

@@ -55,6 +55,11 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
+def size_words(num_bytes: int) -> str:
+    """Returns a size with a unit: `0.3 MB`, `545.0 MB`, `1.2 GB`."""
+    return f"{num_bytes / 1e9:.1f} GB" if num_bytes >= 1e9 else f"{num_bytes / 1e6:.1f} MB"
+
+
 def typed(value: object) -> str:
     """Returns a value as it is typed after `--set`: `true`, not `True`."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hsearch.results import EpochRecord, FoldResult
+    from hsearch.results import EpochRecord, FoldResult, Metrics
     from hsearch.spec import FoldJob
     from hsearch.training.folder import RunFolder
     from hsearch.training.loop import Report
@@ -115,6 +115,12 @@ class _Heeding:
     def __init__(self, job: "FoldJob", report: "Report", folder: "RunFolder") -> None:
         self._report, self._last = report, folder.last
         self._key = (_trial_of(report), job.fold)
+
+    def features(self, done: int, total: int) -> None:
+        self._report.features(done, total)
+
+    def floor(self, folds: "Sequence[Metrics]") -> None:
+        self._report.floor(folds)
 
     def iteration(self, epoch: int, done: int, total: int) -> None:
         self._report.iteration(epoch, done, total)

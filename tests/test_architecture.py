@@ -1,7 +1,7 @@
 """Imports point one way, third-party frameworks stay behind their doors.
 
     core files <- {data, methods, models, evaluation} <- training <- search
-               <- {tracking, report} <- cluster <- cli
+               <- {tracking, report} <- cluster <- api <- cli
 
 Rooms inside braces are siblings and never meet. Files directly in hsearch/ and recipes/ are core.
 """
@@ -23,6 +23,7 @@ FLOORS: list[set[str]] = [
     {"search"},
     {"tracking", "report"},
     {"cluster"},
+    {"api"},
     {"cli"},
 ]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}

@@ -201,6 +201,7 @@ def test_recipes_of_photos_keep_the_backbone_frozen_and_its_own_preprocessing(na
     method = "bce" if name == "photos-labels" else "hpl"
     training = resolve_training(read_recipe(name), method, {}).training
     wanted = timm.get_pretrained_cfg(training.model.backbone)
+    assert wanted is not None
     assert training.model.regime == "frozen"
     assert (training.image.mean, training.image.std) == (tuple(wanted.mean), tuple(wanted.std))
     assert training.image.interpolation == wanted.interpolation == "bicubic"

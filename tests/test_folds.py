@@ -363,3 +363,11 @@ def test_images_without_labels_fill_the_folds():
 def test_impossible_folds_of_images_end_in_a_sentence(shape, num_folds):
     with pytest.raises(ConfigError, match="Folds of images need"):
         multilabel_folds(np.ones(shape), num_folds=num_folds)
+
+
+def test_mlrc_cuts_sop_by_number_although_its_lists_are_of_11318_and_11316_classes():
+    splits = class_splits(22634, splits="mlrc", test_classes=np.arange(11318, 22634))
+    assert (len(splits.trainval), len(splits.test)) == (11317, 11317)
+    plain = class_splits(22634, splits="mlrc")
+    for ours, theirs in zip(splits.folds, plain.folds, strict=True):
+        assert np.array_equal(ours.validation, theirs.validation)

@@ -181,7 +181,14 @@ def _show_board(board: "Leaderboard") -> None:
 
 
 def _show_table(board: "Leaderboard", table: "Table") -> None:
-    from hsearch.report.telling import columns, queries_words, table_cells, verdict_words
+    from hsearch.report.telling import (
+        against_words,
+        columns,
+        queries_words,
+        table_cells,
+        verdict_words,
+    )
 
     title = f"\n{table.kind.capitalize()}: {verdict_words(table)} {queries_words(table)}".rstrip()
     print_table(columns(board), table_cells(table), title=title)
+    click.echo(against_words(table))

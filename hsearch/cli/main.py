@@ -33,6 +33,7 @@ VERBS = {
     "evaluate": "Score trained networks, or embeddings from a file.",
     "ui": "Open MLflow's UI on this machine; Ctrl-C ends it.",
     "look": "Draw pictures of a study or of a trained network.",
+    "clean": "Show what takes space, or remove what is named.",
     "cluster": "Describe a cluster for Ray or Kubernetes, and serve its records.",
 }
 

@@ -129,6 +129,7 @@ def _refuse_decided(ctx: click.Context) -> None:
 def _train(job: "FoldJob", trial: "TrialRecord | None", workers: int, folder: Path) -> None:
     from hsearch.cli.progress import TrainingProgress
     from hsearch.data.library import open_data
+    from hsearch.training.folder import RunFolder
     from hsearch.training.launch import train_locally
 
     recorded = [] if trial is None else _nearest_first(trial, job.fold)
@@ -140,6 +141,7 @@ def _train(job: "FoldJob", trial: "TrialRecord | None", workers: int, folder: Pa
     names = open_data(job.data).level_names
     with _threads_of(recorded), TrainingProgress(job, folder, names) as progress:
         result = train_locally(job, progress, folder, workers)
+        RunFolder(folder).remove_state()
         progress.finished(result)
     if trial is not None:
         click.echo(_comparison(trial, result))

@@ -88,6 +88,12 @@ def _study_name(ctx: click.Context, param: click.Parameter, value: str | None) -
     show_default=True,
     help="End trials that are clearly behind the best one on the same folds.",
 )
+@click.option(
+    "--hours",
+    type=click.FloatRange(0, 8760, min_open=True),
+    help="End the search gracefully after so long: the best so far stands, and the same command "
+    "goes on.",
+)
 @cluster_options
 @click.option(
     "--detach",
@@ -117,6 +123,7 @@ def tune(
     sampler: "Sampler | None",
     start_from: str | None,
     race: bool,
+    hours: float | None,
     cluster: dict[str, Any],
     detach: bool,
     dry_run: bool,
@@ -157,7 +164,7 @@ def tune(
 
     if detach:
         cluster["address"] = cluster["address"] or "auto"
-    options = SearchOptions(trials=plan.trials, **cluster)
+    options = SearchOptions(hours=hours, trials=plan.trials, **cluster)
     plan.check_workers(options.workers_per_fold)
     check_options(options)
     tell_recipe(plan.why, plan.notes, plan.warnings)
@@ -206,7 +213,7 @@ def _search(
 ) -> None:
     from hsearch.cli.searching import SearchProgress
     from hsearch.cli.study_words import stopped_words
-    from hsearch.cluster.run import run_search
+    from hsearch.cluster.run import TIME_IS_UP, run_search
     from hsearch.data.library import open_data
     from hsearch.search.lease import Lease
     from hsearch.search.news import Newsroom
@@ -230,9 +237,13 @@ def _search(
         except BaseException:
             study.remove_if_unused()
             raise
-        record = study.record()
+        record, hours = study.record(), study.attribute(TIME_IS_UP)
     if not record.is_over(options.trials):
+        if hours is not None:
+            click.echo(f"The time of --hours {hours:g} is up.")
         click.echo(stopped_words(record, lease.stopped_from))
+        if hours is not None and record.best is not None:
+            final_words(record, storage, tracking_uri)
         return
     if tracking_uri != NO_TRACKING:
         _log_pictures(record, tracking_uri)

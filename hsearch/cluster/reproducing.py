@@ -14,7 +14,8 @@ from hsearch.cluster.run import claim_folder
 from hsearch.cluster.session import ray_session
 from hsearch.data.places import absolute, remove
 from hsearch.errors import ClusterError
-from hsearch.results import FoldResult, Tested
+from hsearch.evaluation.query_table import FLOOR_NAME
+from hsearch.results import FloorScore, FoldResult, Tested
 from hsearch.search.reproduced import (
     ReproductionRecord,
     ReproductionSpec,
@@ -61,7 +62,7 @@ def forget_runs(folder: Place, spec: ReproductionSpec) -> None:
 def is_over(record: ReproductionRecord, runs: int) -> bool:
     """Whether nothing of the first so many runs is left to train or to test."""
     ended = all(run.state != "running" for run in record.runs[:runs])
-    return record.floor is not None and ended
+    return record.floor_queries is not None and ended
 
 
 def run_reproduction(
@@ -142,7 +143,7 @@ class _Driver:
     def _open_tasks(self) -> Iterator[_Task]:
         """What is still to do, as far as it can begin now."""
         folds = self.record.spec.folds
-        if self.record.floor is None:
+        if self.record.floor_queries is None:
             yield _Task("floor", 0, folds[0])
         for run in self.record.runs[: self.count]:
             if run.state == "running":
@@ -154,7 +155,7 @@ class _Driver:
 
     def _hang_out(self, task: _Task) -> "ObjectRef[Any]":
         job = self.record.spec.job_of(task.run, task.fold).model_dump_json()
-        path = self.folder / run_name(task.run)
+        path = self.folder / (FLOOR_NAME if task.kind == "floor" else run_name(task.run))
         if task.kind == "train":
             path = path / f"fold-{task.fold}"
             self.reproduction.note_start(task.run)
@@ -189,7 +190,7 @@ class _Driver:
     def _enter_result(self, task: _Task, result: Any) -> None:  # noqa: ANN401 (plain JSON)
         match task.kind:
             case "floor":
-                self.reproduction.record_floor(result)
+                self.reproduction.record_floor(FloorScore.from_dict(result))
             case "train":
                 self.reproduction.record_fold(task.run, FoldResult.from_dict(result))
             case "test":

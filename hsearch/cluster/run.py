@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from hsearch.training.kept import Train
 
 
+TIME_IS_UP = "time_is_up"
+"""Attribute of a study: the hours after which its last search ended; null if it ended otherwise."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class SearchOptions(ClusterOptions):
     """How a search uses the cluster.
@@ -61,7 +65,8 @@ def run_search(
     halted, stopping = halted or threading.Event(), stopping or threading.Event()
     folder = absolute(options.folder) / study.name
     wake = tracker.wake if tracker else lambda: None
-    with _time_limit(options.hours, stopping), ray_session(options.address) as session:
+    study.set_attribute(TIME_IS_UP, None)
+    with _time_limit(options.hours, study, stopping), ray_session(options.address) as session:
         plan = first_plan(options, session, watch.said, halted, stopping)
         if plan is None:
             check_held(study.name, halted)
@@ -80,18 +85,26 @@ def run_search(
 
 
 @contextmanager
-def _time_limit(hours: float | None, stopping: threading.Event) -> Iterator[None]:
-    """Lets the search wind down when its time is up, as if somebody had asked for it."""
+def _time_limit(hours: float | None, study: Study, stopping: threading.Event) -> Iterator[None]:
+    """Lets the search wind down when its time is up, and notes in the record that it was."""
     if hours is None:
         yield
         return
-    timer = threading.Timer(3600 * hours, stopping.set)
+    expired = threading.Event()
+
+    def expire() -> None:
+        expired.set()
+        stopping.set()
+
+    timer = threading.Timer(3600 * hours, expire)
     timer.daemon = True
     timer.start()
     try:
         yield
     finally:
         timer.cancel()
+        if expired.is_set():
+            study.set_attribute(TIME_IS_UP, hours)
 
 
 def _concurrency(crew: Crew, desk: Desk) -> int:

@@ -1,7 +1,6 @@
 """What a worker of a group does: take a job from the board, train it, and again."""
 
 import gc
-import json
 import os
 import socket
 import statistics
@@ -30,7 +29,7 @@ from hsearch.spec import FoldJob
 from hsearch.training.folder import RunFolder
 from hsearch.training.kept import Train, local_folds, train_kept
 from hsearch.training.loop import PausedError, Report, train_fold
-from hsearch.training.testing import floor_metrics, score_run
+from hsearch.training.testing import score_floor, score_run
 from hsearch.training.timing import fold_time, frozen_time
 
 PATIENCE_SECONDS = 20.0
@@ -128,13 +127,14 @@ def _result(ticket: dict[str, Any], job: FoldJob, report: "_ToBoard", train: Tra
                 _draw(path / f"fold-{job.fold}", path / PICTURES, report)
         return tested.model_dump_json()
     if ticket["kind"] == "floor":
-        return json.dumps(floor_metrics(job))
+        with local_folds(place, ()) as path:
+            return score_floor(job, path).model_dump_json()
     if isinstance(place, Address):
         return train_kept(job, report, place, train).model_dump_json()
     with _claimed(job, place) as folder:
         result = train(job, report, folder)
         if distributed.rank() == 0:
-            folder.last.unlink(missing_ok=True)
+            folder.remove_state()
     return result.model_dump_json()
 
 

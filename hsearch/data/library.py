@@ -76,6 +76,16 @@ def shared_data() -> Address | None:
     return _shared("data")
 
 
+def pixels_folder() -> Path:
+    """Returns the folder of all decoded images of this machine."""
+    return data_folder() / "pixels"
+
+
+def features_folder() -> Path:
+    """Returns the folder of all cached features of this machine."""
+    return data_folder() / "features"
+
+
 def shared_features() -> Address | None:
     """Returns where machines share cached features: the folder `features` of $HSEARCH_SHARED."""
     return _shared("features")

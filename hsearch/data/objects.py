@@ -71,6 +71,16 @@ class Objects:
         """Returns the names of the objects and folders that lie in the folder itself, sorted."""
         return [name for name, _ in self._listed(recursive=False)]
 
+    def sizes(self) -> dict[str, int]:
+        """Returns the length of every object by its name; none where there is no such folder."""
+
+        def listed(files: fs.FileSystem, path: str) -> dict[str, int]:
+            selector = fs.FileSelector(path, recursive=True, allow_not_found=True)
+            found = [i for i in files.get_file_info(selector) if i.type == fs.FileType.File]
+            return {info.path[len(path) + 1 :]: info.size for info in found}
+
+        return self._attempt("read", "", listed)
+
     def put(self, name: str, content: bytes | Path) -> None:
         """Writes an object, which appears whole or not at all.
 

@@ -18,14 +18,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from hsearch.data.decoding import decode, decoder_name
 from hsearch.data.images import resized_size
-from hsearch.data.library import MEMORY_SHARE, data_folder
+from hsearch.data.library import MEMORY_SHARE, pixels_folder
 from hsearch.data.store import Store
 from hsearch.data.transforms import resize
 from hsearch.errors import DatasetError
 from hsearch.files import is_whole, locked, make_room, replacing
 
+SUFFIX = ".pixels"
 PIXELS_VERSION = 1
 """Of the layout and making of cached pixels; a change to either must raise it."""
+
+_LOCK = ".lock"
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +60,7 @@ class Pixels:
         self._places = np.full(len(store), -1)
         self._places[self.rows] = np.arange(len(self.rows))
         self._cache: torch.Tensor | None = None
+        self._file: Path | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -107,10 +111,17 @@ class Pixels:
 
     def use(self, path: Path) -> None:
         """Reads from the flat file from now on."""
+        self._file = path
         # A private mapping: pages are shared with all readers, and nobody can change the file.
         self._cache = torch.from_file(
             str(path), shared=False, size=self.num_bytes, dtype=torch.uint8
         )
+
+    def remove_cache(self) -> None:
+        """Removes the flat file; who has it open can still read it."""
+        if self._file is not None:
+            with locked(self._file.parent / _LOCK):
+                self._file.unlink(missing_ok=True)
 
     def _decoded(self, row: int, height: int, width: int) -> torch.Tensor:
         try:
@@ -129,6 +140,7 @@ def open_pixels(
     resize: int,
     interpolation: str = "bilinear",
     *,
+    within: NDArray[np.int64] | None = None,
     memory_share: float = MEMORY_SHARE,
     cache_folder: Path | None = None,
 ) -> Pixels:
@@ -142,23 +154,28 @@ def open_pixels(
         rows: Row numbers of the images that may be read.
         resize: Short side in pixels, at least 1; smaller images are enlarged.
         interpolation: `bilinear` or `bicubic`.
+        within: A set of rows that holds these, such as all that a study trains and validates on: if
+            it is in the cache, that is used; otherwise these are decoded at every access, because
+            a file of their own would hold the same images again.
         memory_share: Of the physical memory, 0..1; 0 never uses the cache.
-        cache_folder: By default `pixels` in the data folder.
+        cache_folder: By default `pixels_folder`.
     """
-    pixels = Pixels(store, rows, resize, interpolation)
-    folder = cache_folder or data_folder() / "pixels"
-    allowed = int(memory_share * physical_memory())
-    if not 0 < pixels.num_bytes <= allowed:
-        return pixels
+    pixels = Pixels(store, rows if within is None else within, resize, interpolation)
+    folder = cache_folder or pixels_folder()
     made = f"{PIXELS_VERSION} {decoder_name()} {store.digest} {resize} "
     if interpolation != "bilinear":
         made += f"{interpolation} "
     key = hashlib.sha256(made.encode() + pixels.rows.tobytes())
-    path = folder / f"{store.name}-{resize}-{key.hexdigest()[:16]}.pixels"
+    path = folder / f"{store.name}-{resize}-{key.hexdigest()[:16]}{SUFFIX}"
+    allowed = int(memory_share * physical_memory())
+    if within is not None and not is_whole(path, pixels.num_bytes):
+        return Pixels(store, rows, resize, interpolation)
+    if not 0 < pixels.num_bytes <= allowed:
+        return pixels
     try:
-        with locked(folder / ".lock"):
+        with locked(folder / _LOCK):
             if not is_whole(path, pixels.num_bytes):
-                make_room(folder, "*.pixels", allowed - pixels.num_bytes)
+                make_room(folder, f"*{SUFFIX}", allowed - pixels.num_bytes)
                 if shutil.disk_usage(folder).free < 2 * pixels.num_bytes:
                     logger.warning("no room for the decoded cache folder=%s", folder)
                     return pixels

@@ -15,6 +15,9 @@ from hsearch.files import write_whole
 QUERIES = "queries.npz"
 """Of a run's folder: what every query scored, by `separated` and `concatenated`."""
 
+FLOOR_NAME = "floor"
+"""Of the folder of a reproduction that has the floor's `QUERIES`, and of the table in it."""
+
 _ROWS = "rows"
 
 

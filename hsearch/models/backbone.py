@@ -11,7 +11,7 @@ from typing import Any, Literal
 import timm
 import torch
 from huggingface_hub import constants, try_to_load_from_cache
-from timm.layers import resample_abs_pos_embed
+from timm.layers.pos_embed import resample_abs_pos_embed
 from torch import Tensor, nn
 
 from hsearch.errors import ConfigError

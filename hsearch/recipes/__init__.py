@@ -112,25 +112,31 @@ def compose(
     if "model.backbone" in changes:
         weights = changes.get("model.weights", section(content, "model").get("weights"))
         drop_preprocessing(content, changes["model.backbone"], weights)
+    _add_wishes(content, wishes)
+    for key in filter(_is_of_stage, unset):  # those that the method wishes, too
+        _remove(content, key.split("."))
+    still = {key: value for key, value in (given or {}).items() if key not in unset}
+    for key, value in _wholes_first(copy.deepcopy(still)):
+        _set(content, key.split("."), value)
+    _check_stage_names(content.get("stages"), overrides)
+    if "recipe" in changes:
+        raise ConfigError("The recipe is not one of its own settings; choose it with `--recipe`.")
+    for key, value in _wholes_first(changes):
+        _set(content, key.split("."), value)
+    return content
+
+
+def _add_wishes(content: Settings, wishes: Mapping[str, Value]) -> None:
+    """Sets what a method wishes and the recipe leaves open."""
     for key, value in copy.deepcopy(dict(wishes)).items():
         *parents, setting = key.split(".")
         part = content.setdefault(parents[0], {}) if parents else content
         if isinstance(part, dict):
             part.setdefault(setting, value)
-    for key in unset:
-        if key.startswith("stages."):  # those that the method wishes, too
-            _remove(content, key.split("."))
-    for key, value in _wholes_first(given or {}):
-        if key not in unset:
-            _set(content, key.split("."), copy.deepcopy(value))
-    _check_stage_names(content.get("stages"), overrides)
-    for key, value in _wholes_first(changes):
-        if key == "recipe":
-            raise ConfigError(
-                "The recipe is not one of its own settings; choose it with `--recipe`."
-            )
-        _set(content, key.split("."), value)
-    return content
+
+
+def _is_of_stage(key: str) -> bool:
+    return key.startswith("stages.")
 
 
 def _wholes_first(settings: Mapping[str, Value]) -> list[tuple[str, Value]]:

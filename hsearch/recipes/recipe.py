@@ -309,7 +309,7 @@ def _needed(settings: Settings) -> Settings:
     image = section(settings, "image")
     if "crop" in image:  # the other one follows from the backbone
         image = {"resize": image["crop"], **image}
-    return {**dict.fromkeys(_SPECS, {}), **settings, "image": image}
+    return {**{name: {} for name in _SPECS}, **settings, "image": image}
 
 
 def _is_optional(keys: tuple[str, ...]) -> bool:

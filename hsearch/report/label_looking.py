@@ -118,7 +118,8 @@ def _attended(
     if not len(chosen):
         return ()
     image = job.training.image
-    pixels = open_pixels(store, rows[chosen], image.resize)
+    few = rows[chosen]
+    pixels = open_pixels(store, few, image.resize, image.interpolation, within=few)
     (seen,) = evaluation_batches(pixels, rows[chosen], image, batch_size=len(chosen))
     device = next(step.parameters()).device
     features = step.eval().embedder(normalise(seen.to(device), image))

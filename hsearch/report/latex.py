@@ -1,7 +1,21 @@
 """Leaderboards as LaTeX tables, for the package booktabs."""
 
-from hsearch.report.telling import columns, number_words, p_words, verdict_words
-from hsearch.report.values import Comparison, Estimate, Leaderboard, RankTable, Row, Table
+from hsearch.report.telling import (
+    against_words,
+    columns,
+    number_words,
+    p_words,
+    verdict_words,
+)
+from hsearch.report.values import (
+    Comparison,
+    Estimate,
+    Floor,
+    Leaderboard,
+    RankTable,
+    Row,
+    Table,
+)
 
 _ESCAPES = str.maketrans(
     {
@@ -29,20 +43,19 @@ def latex(comparison: Comparison) -> str:
 
 def _table(board: Leaderboard, table: Table) -> str:
     heads = [escaped(head) for head in columns(board)]
-    _, score, *_, behind, runs, queries, group = heads
-    lines = [_line("method", f"{score} (95 \\% CI)", behind, runs, queries, group), r"\midrule"]
+    _, score, *_, behind, runs, queries, group, beats = heads
+    heads = ["method", f"{score} (95 \\% CI)", behind, runs, queries, group, beats]
+    lines = [_line(*heads), r"\midrule"]
     lines += [_row(table, row, best=number == 0) for number, row in enumerate(table.rows)]
     if table.floors:
         lines.append(r"\midrule")
-    lines += [
-        _line(escaped(floor.name), f"${number_words(floor.score)}$", *[""] * 4)
-        for floor in table.floors
-    ]
+    lines += [_floor(table, floor) for floor in table.floors]
     caption = (
         f"{board.data}, {board.protocol} protocol, {board.splits} splits, {table.kind} embeddings. "
-        f"{verdict_words(table)} Methods that share a letter cannot be told apart."
+        f"{verdict_words(table)} Methods that share a letter cannot be told apart. "
+        f"{against_words(table)}"
     )
-    return _float("llrrrl", lines, caption)
+    return _float("llrrrll", lines, caption)
 
 
 def _row(table: Table, row: Row, *, best: bool) -> str:
@@ -54,9 +67,19 @@ def _row(table: Table, row: Row, *, best: bool) -> str:
         name, score = rf"\textbf{{{name}}}", rf"$\mathbf{{{score}}}$"
     else:
         score = f"${score}$"
-    return _line(
-        name, score, behind, *(f"${p}$" if p.startswith("<") else p for p in ps), row.group
-    )
+    return _line(name, score, behind, *map(_p, ps), row.group, row.against_floor.better)
+
+
+def _floor(table: Table, floor: Floor) -> str:
+    found = table.best_against(floor)
+    behind = number_words(found.difference.mean) if found and found.difference else ""
+    ps = [p_words(found.p_runs), p_words(found.p_queries)] if found else ["", ""]
+    score = f"${number_words(floor.score)}$"
+    return _line(escaped(floor.name), score, behind, *map(_p, ps), "", "")
+
+
+def _p(words: str) -> str:
+    return f"${words}$" if words.startswith("<") else words
 
 
 def _score(estimate: Estimate) -> str:

@@ -1,17 +1,27 @@
 """From studies and their reproductions to leaderboards, one per data set."""
 
 import math
+import statistics
 from collections.abc import Sequence
 
 import numpy as np
 
 from hsearch.errors import ConfigError, did_you_mean
-from hsearch.report.entrant import Entrant, query_scores, row_names
+from hsearch.report.entrant import Entrant, QueryScores, query_scores, row_names
 from hsearch.report.fairness import audit
-from hsearch.report.statistics import group_letters
-from hsearch.report.values import KINDS, Contrast, Floor, Kind, Leaderboard, Row, Table
-from hsearch.report.verdict import contrasts, estimate
-from hsearch.results import score_of
+from hsearch.report.statistics import group_letters, paired_bootstrap
+from hsearch.report.values import (
+    KINDS,
+    AgainstFloor,
+    Contrast,
+    Floor,
+    Kind,
+    Leaderboard,
+    Row,
+    Table,
+)
+from hsearch.report.verdict import against_floors, contrasts, estimate
+from hsearch.results import Metrics, score_of
 from hsearch.words import FLOORS, metric_title
 
 _BLIND = {
@@ -121,26 +131,30 @@ def _leaderboard(entrants: Sequence[Entrant], metric: str) -> Leaderboard:
 
 
 def _table(entrants: Sequence[Entrant], kind: Kind, metric: str) -> Table:
-    rows = [
-        _row(entrant, name, kind, metric)
+    scored = [
+        (entrant, name, _runs(entrant, kind, metric))
         for entrant, name in zip(entrants, row_names(entrants), strict=True)
     ]
-    order = sorted(range(len(rows)), key=lambda number: -rows[number].score.mean)
-    ordered, names = [rows[n] for n in order], [rows[n].name for n in order]
-    queries = query_scores([entrants[n] for n in order], kind, metric)
-    found = contrasts(names, [row.runs for row in ordered], queries)
-    pairs = tuple(_without_contradiction(pair) for pair in found)
+    scored.sort(key=lambda each: -statistics.fmean(each[2].values()))
+    ordered, names, runs = ([*each] for each in zip(*scored, strict=True))
+    floors = _floors(entrants, metric)
+    scores = query_scores(ordered, kind, metric)
+    by_queries = {} if scores is None else paired_bootstrap(scores.runs, scores.floors)
+    pairs = tuple(_without_contradiction(pair) for pair in contrasts(names, runs, by_queries))
     different = [(names.index(p.one), names.index(p.other)) for p in pairs if p.different]
-    letters = group_letters(len(ordered), different)
+    against = against_floors(
+        runs,
+        [next((floor for floor in floors if name in floor.rows), None) for name in names],
+        by_queries,
+        [_why_not_told(n, entrant, scores) for n, entrant in enumerate(ordered)],
+    )
+    rows = zip(ordered, names, runs, group_letters(len(names), different), against, strict=True)
     return Table(
         kind=kind,
-        rows=tuple(
-            row.model_copy(update={"group": group})
-            for row, group in zip(ordered, letters, strict=True)
-        ),
-        floors=_floors(entrants, metric),
+        rows=tuple(_row(*each, kind) for each in rows),
+        floors=floors,
         contrasts=pairs,
-        queries=None if queries is None else queries.shape[2],
+        queries=scores.runs.shape[2] if scores and by_queries else None,
     )
 
 
@@ -153,28 +167,47 @@ def _without_contradiction(pair: Contrast) -> Contrast:
     return pair.model_copy(update={"different": pair.different and not behind})
 
 
-def _row(entrant: Entrant, name: str, kind: Kind, metric: str) -> Row:
-    found = entrant.metrics(kind)
-    shared = [each for each in next(iter(found.values())) if all(each in m for m in found.values())]
+def _runs(entrant: Entrant, kind: Kind, metric: str) -> dict[int, float]:
+    """Returns the score of every run by its seed."""
+    shared = _shared(entrant, kind)
     if metric not in shared:
         raise ConfigError(
             f"{entrant.study.name} was not tested by '{metric}'; {did_you_mean(metric, shared)}"
         )
-    runs = {seed: score_of(metrics, metric) for seed, metrics in sorted(found.items())}
+    found = sorted(entrant.metrics(kind).items())
+    return {seed: score_of(metrics, metric) for seed, metrics in found}
+
+
+def _shared(entrant: Entrant, kind: Kind) -> list[str]:
+    """Returns the metrics that all runs have."""
+    first, *others = entrant.metrics(kind).values()
+    return [name for name in first if all(name in metrics for metrics in others)]
+
+
+def _row(
+    entrant: Entrant,
+    name: str,
+    runs: dict[int, float],
+    group: str,
+    against: AgainstFloor,
+    kind: Kind,
+) -> Row:
+    found = entrant.metrics(kind).values()
     return Row(
         name=name,
         study=entrant.study.name,
         method=entrant.method,
         runs=runs,
         score=estimate(list(runs.values())),
-        metrics={each: estimate([m[each] for m in found.values()]) for each in shared},
-        group="",
+        metrics={each: estimate([m[each] for m in found]) for each in _shared(entrant, kind)},
+        group=group,
+        against_floor=against,
     )
 
 
 def _floors(entrants: Sequence[Entrant], metric: str) -> tuple[Floor, ...]:
     """Returns one floor, or several named after their rows where they differ."""
-    found: list[tuple[dict[str, float], list[str]]] = []
+    found: list[tuple[Metrics, list[str]]] = []
     for entrant, name in zip(entrants, row_names(entrants), strict=True):
         floor = entrant.reproduction.floor
         if floor is None or metric not in floor:
@@ -188,11 +221,28 @@ def _floors(entrants: Sequence[Entrant], metric: str) -> tuple[Floor, ...]:
     return tuple(
         Floor(
             name=called if len(found) == 1 else f"{called} (of {', '.join(names)})",
+            rows=tuple(names),
             score=score_of(metrics, metric),
             metrics=metrics,
         )
         for metrics, names in found
     )
+
+
+def _why_not_told(number: int, entrant: Entrant, scores: QueryScores | None) -> str | None:
+    """Says why a method is not told from its floor; None where the tests may decide.
+
+    Without scores by query of the method itself the runs decide alone, as between methods; but
+    where only those of the floor are missing, they can be had.
+    """
+    if scores is None or np.isnan(scores.runs[number]).all():
+        return None
+    if not np.isnan(scores.floors[number]).all():
+        return None
+    again = entrant.reproduction.command or f"hsearch reproduce {entrant.study.name}"
+    if entrant.reproduction.floor_queries is None:
+        return f"what every query scores without training is not recorded; `{again}` adds it"
+    return "the file of what every query scores without training is missing"
 
 
 def _same(one: dict[str, float], other: dict[str, float]) -> bool:
@@ -204,8 +254,8 @@ def _same(one: dict[str, float], other: dict[str, float]) -> bool:
 
 def _below_floor(table: Table, floor: str) -> list[str]:
     """Says which methods are no better than no training; `floor` names that in a sentence."""
-    highest = max((floor.score for floor in table.floors), default=-math.inf)
-    below = [row.name for row in table.rows if row.score.mean <= highest]
+    floors = {name: floor.score for floor in table.floors for name in floor.rows}
+    below = [row.name for row in table.rows if row.score.mean <= floors.get(row.name, -math.inf)]
     if not below:
         return []
     return [
@@ -224,6 +274,8 @@ def _notes(
     task = entrants[0].task
     for table in tables:
         blind = [_pair_words(p) for p in table.contrasts if p.runs > 1 and p.p_queries is None]
+        against = [(row.name, row.against_floor) for row in table.rows]
+        blind += [f"{n} and its floor" for n, a in against if a.p_queries is None and not a.reason]
         if blind:
             notes.append(f"{_BLIND[task].format(kind=table.kind)}: {'; '.join(blind)}.")
         alone = [_pair_words(p) for p in table.contrasts if p.p_runs is None]

@@ -10,6 +10,7 @@ from hsearch.report.values import Comparison, Contrast, Leaderboard, Row, Table
 CSV_COLUMNS = (
     *("data", "protocol", "splits", "kind", "method", "study", "metric", "mean", "low", "high"),
     *("runs", "decides", "group", "behind", "p_runs", "p_queries"),
+    *("better_than_floor", "above_floor", "p_runs_floor", "p_queries_floor"),
 )
 
 _Cell = str | int | float | None
@@ -23,8 +24,9 @@ def json_text(comparison: Comparison) -> str:
 def csv_text(comparison: Comparison) -> str:
     """Returns a line per data set, kind, method and metric; floors have no study and no interval.
 
-    `decides` marks the metric that ranks the table; group, distance to the best and p-values stand
-    there alone. Values are those of the metric as it is, also where less is better.
+    `decides` marks the metric that ranks the table; group, distance to the best and to the floor,
+    p-values, and whether a method is better than not training at all stand there alone. Values are
+    those of the metric as it is, also where less is better.
     """
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
@@ -46,13 +48,16 @@ def _lines(board: Leaderboard, table: Table) -> Iterator[tuple[_Cell, ...]]:
     for floor in table.floors:
         for metric, mean in floor.metrics.items():
             decides = metric == board.metric
-            yield (*where, floor.name, None, metric, mean, *[None] * 3, int(decides), *[None] * 4)
+            yield (*where, floor.name, None, metric, mean, *[None] * 3, int(decides), *[None] * 8)
 
 
 def _verdict(row: Row, pair: Contrast | None, decides: bool) -> tuple[_Cell, ...]:
     if not decides:
-        return (None, None, None, None)
+        return (None,) * 8
+    floor = row.against_floor
+    above = floor.difference.mean if floor.difference else None
+    against = (floor.better, above, floor.p_runs, floor.p_queries)
     if pair is None:
-        return (row.group, None, None, None)
+        return (row.group, None, None, None, *against)
     behind = pair.difference.mean if pair.difference else None
-    return (row.group, behind, pair.p_runs, pair.p_queries)
+    return (row.group, behind, pair.p_runs, pair.p_queries, *against)

@@ -14,12 +14,17 @@ from hsearch.report.html_parts import (
 )
 from hsearch.report.picture import rank_picture
 from hsearch.report.telling import (
+    FLOOR_TITLE,
     KIND_WORDS,
     METHOD_WORDS,
+    against_words,
     board_title,
     columns,
+    floor_cells,
+    interval_words,
     metrics_of,
     number_words,
+    p_words,
     queries_words,
     rank_words,
     row_cells,
@@ -75,7 +80,8 @@ def _table(board: Leaderboard, table: Table, path: str) -> str:
         for n, row in enumerate(table.rows)
     ]
     rows += [
-        html_row(_floor(table, n, f"{path} floors {n}"), "floor") for n in range(len(table.floors))
+        html_row(_floor(table, n, f"{path} floors {n}", f"{path} rows 0 against_floor"), "floor")
+        for n in range(len(table.floors))
     ]
     return "\n".join(
         [
@@ -83,14 +89,16 @@ def _table(board: Leaderboard, table: Table, path: str) -> str:
             f'<p class="verdict">{escape(verdict_words(table))}</p>',
             f'<p class="soft">{escape(KIND_WORDS[table.kind].capitalize())}. '
             f"{escape(queries_words(table))}</p>",
-            html_table(heads, rows, words=(0, len(heads) - 2, len(heads) - 1)),
+            html_table(heads, rows, words=(0, *range(len(heads) - 3, len(heads)))),
+            f'<p class="verdict">{escape(against_words(table))}</p>',
+            f"<details><summary>{FLOOR_TITLE}?</summary>{_against_floor(table, path)}</details>",
             f"<details><summary>All metrics</summary>{_metrics(board, table, path)}</details>",
         ]
     )
 
 
 def _row(table: Table, row: Row, path: str, table_path: str) -> Iterator[str]:
-    name, mean, interval, runs, behind, p_runs, p_queries, group = row_cells(table, row)
+    name, mean, interval, runs, behind, p_runs, p_queries, group, beats = row_cells(table, row)
     pair, score = table.to_best(row), row.score
     place = f"{table_path} contrasts {table.contrasts.index(pair)}" if pair else ""
     gap = pair.difference.mean if pair and pair.difference else None
@@ -102,15 +110,48 @@ def _row(table: Table, row: Row, path: str, table_path: str) -> Iterator[str]:
     yield number_cell(pair.p_runs if pair else None, f"{place} p_runs", p_runs)
     yield number_cell(pair.p_queries if pair else None, f"{place} p_queries", p_queries)
     yield text_cell(group)
+    yield text_cell(beats)
     yield interval_picture(table, score.mean, score.low, score.high)
 
 
-def _floor(table: Table, number: int, path: str) -> Iterator[str]:
+def _floor(table: Table, number: int, path: str, best_path: str) -> Iterator[str]:
     floor = table.floors[number]
-    yield text_cell(floor.name)
-    yield number_cell(floor.score, f"{path} score", number_words(floor.score))
-    yield from ["<td></td>"] * 6
+    name, score, *_, behind, p_runs, p_queries, _, _ = floor_cells(table, floor)
+    found = table.best_against(floor)
+    gap = found.difference.mean if found and found.difference else None
+    yield text_cell(name)
+    yield number_cell(floor.score, f"{path} score", score)
+    yield from ["<td></td>"] * 2
+    yield number_cell(gap, f"{best_path} difference mean", behind)
+    yield number_cell(found.p_runs if found else None, f"{best_path} p_runs", p_runs)
+    yield number_cell(found.p_queries if found else None, f"{best_path} p_queries", p_queries)
+    yield from ["<td></td>"] * 2
     yield interval_picture(table, floor.score, None, None)
+
+
+def _against_floor(table: Table, path: str) -> str:
+    """A row per method: how far it is above its floor, and both tests of that."""
+    heads = ["method", "answer", "floor", "above it", "95 % CI", "p (runs)", "p (queries)", "why"]
+    rows = []
+    for number, row in enumerate(table.rows):
+        found, place = row.against_floor, f"{path} rows {number} against_floor"
+        gap = found.difference
+        above = gap.mean if gap else None
+        rows.append(
+            html_row(
+                [
+                    text_cell(row.name),
+                    text_cell(found.better),
+                    text_cell(found.floor or ""),
+                    number_cell(above, f"{place} difference mean", number_words(above)),
+                    f'<td class="n">{interval_words(gap) if gap else ""}</td>',
+                    number_cell(found.p_runs, f"{place} p_runs", p_words(found.p_runs)),
+                    number_cell(found.p_queries, f"{place} p_queries", p_words(found.p_queries)),
+                    text_cell(found.reason or ""),
+                ]
+            )
+        )
+    return html_table(heads, rows, words=(0, 1, 2, 7))
 
 
 def _metrics(board: Leaderboard, table: Table, path: str) -> str:

@@ -18,11 +18,19 @@ Two methods are told apart only where both tests say so after correction. Withou
 the t-test decides alone, and the claim is about these queries; with a single shared run nothing is
 known of the noise of training, and nothing is told apart.
 
+No training. Every method is tested against its floor, what the backbone scores untrained, in the
+same two ways. The floor is one evaluation without a seed: over runs the paired t-test becomes that
+of one sample against the floor's score, and the bootstrap draws the method's runs, and the same
+queries for both. That a method is better than no training, or worse, is claimed only where both
+tests say so; otherwise it cannot be told.
+
 Correction. The best method is the best partly by luck: comparing the others with it is a choice
 made after looking. Holm's correction therefore runs over all pairs of methods, not only over those
 with the best one, separately for each test. So among methods that are all alike, the chance to tell
-any two apart is at most about 5 %, however many there are. Every table is a family of its own:
-several metrics, kinds of embeddings or data sets are several chances.
+any two apart is at most about 5 %, however many there are. Tests against floors answer another
+question and are a family of their own, one test per method: among methods that no training has
+helped or hurt, the chance to claim it of any is at most about 5 %. Every table has such families of
+its own: several metrics, kinds of embeddings or data sets are several chances.
 
 What is not covered. Queries are drawn one by one, although images of one class succeed and fail
 together: the claim is about these test classes. Knobs are those that one search found: another
@@ -54,6 +62,9 @@ _BLOCK = 4_000_000  # drawn queries at a time, 32 MB
 
 Pair = tuple[int, int]
 
+FLOOR = -1
+"""The second of a pair that is a method and its floor."""
+
 
 def paired_t_test(differences: Sequence[float]) -> float | None:
     """Returns the two-sided p-value of "their mean is 0", or None below two differences."""
@@ -67,7 +78,11 @@ def paired_t_test(differences: Sequence[float]) -> float | None:
 
 
 def paired_bootstrap(
-    scores: NDArray[np.float32], *, seed: int = 0, resamples: int = RESAMPLES
+    scores: NDArray[np.float32],
+    floors: NDArray[np.float32] | None = None,
+    *,
+    seed: int = 0,
+    resamples: int = RESAMPLES,
 ) -> dict[Pair, float]:
     """Returns two-sided p-values of "both are equally good", over queries and runs, by pair.
 
@@ -77,37 +92,46 @@ def paired_bootstrap(
 
     Args:
         scores: (M, R, Q) of methods, runs and queries; a run that a method lacks is all NaN.
+        floors: (M, Q) of each method's floor; one that is missing is all NaN.
         seed: Of the draws.
         resamples: The smallest p is 1 / (resamples + 1).
 
     Returns:
-        p by (i, j) with i < j; pairs without a shared run are absent.
+        p by (i, j) with i < j, and by (i, FLOOR) of methods with a floor; pairs without a shared
+        run are absent.
     """
     rng = np.random.default_rng(seed)
-    present = ~np.isnan(scores[:, :, 0])
-    observed = scores.mean(axis=2, dtype=np.float64)
-    means = _resampled_means(np.nan_to_num(scores), rng, resamples)
+    count, width, queries = scores.shape
+    pairs: list[Pair] = list(combinations(range(count), 2))
+    series = scores.reshape(count * width, queries)
+    if floors is not None:
+        pairs += [(i, FLOOR) for i in range(count)]
+        series = np.concatenate([series, floors])
+    observed = series.mean(axis=1, dtype=np.float64)  # NaN of what is missing
+    means = _resampled_means(np.nan_to_num(series), rng, resamples)
     found = {}
-    for i, j in combinations(range(len(scores)), 2):
-        shared = np.flatnonzero(present[i] & present[j])
+    for i, j in pairs:
+        ones = np.arange(i * width, (i + 1) * width)
+        others = np.full(width, count * width + i) if j == FLOOR else ones + (j - i) * width
+        differences = observed[ones] - observed[others]  # (R,)
+        shared = np.flatnonzero(~np.isnan(differences))
         if not len(shared):
             continue
         drawn = shared[rng.integers(len(shared), size=(resamples, max(1, len(shared) - 1)))]
-        runs = means[:, i] - means[:, j]  # (resamples, R)
+        runs = means[:, ones] - means[:, others]  # (resamples, R)
         resampled = np.take_along_axis(runs, drawn, axis=1).mean(axis=1)
-        centre = (observed[i] - observed[j])[shared].mean()
+        centre = differences[shared].mean()
         stray = np.count_nonzero(abs(resampled - centre) >= abs(centre) - 1e-7)
         found[i, j] = (1 + int(stray)) / (1 + resamples)
     return found
 
 
 def _resampled_means(
-    scores: NDArray[np.float32], rng: np.random.Generator, resamples: int
+    series: NDArray[np.float32], rng: np.random.Generator, resamples: int
 ) -> NDArray[np.float64]:
-    """Returns (resamples, M, R): means over queries drawn with replacement."""
-    methods, runs, queries = scores.shape
-    flat = scores.reshape(methods * runs, queries).T
-    means = np.empty((resamples, methods * runs))
+    """Returns (resamples, S): means of S series over queries drawn with replacement."""
+    count, queries = series.shape
+    means = np.empty((resamples, count))
     block = max(1, _BLOCK // queries)
     for start in range(0, resamples, block):
         rows = min(block, resamples - start)
@@ -115,8 +139,8 @@ def _resampled_means(
         counts = np.empty((rows, queries), np.float32)
         for number, row in enumerate(drawn):
             counts[number] = np.bincount(row, minlength=queries)
-        means[start : start + rows] = counts @ flat / queries
-    return means.reshape(resamples, methods, runs)
+        means[start : start + rows] = counts @ series.T / queries
+    return means
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -1,6 +1,6 @@
 """How a comparison is told: the same words and cells on a terminal, on the page and in LaTeX."""
 
-from hsearch.report.values import Estimate, Leaderboard, RankTable, Row, Table
+from hsearch.report.values import Estimate, Floor, Leaderboard, RankTable, Row, Table
 from hsearch.results import score_title
 from hsearch.words import plural
 
@@ -15,9 +15,14 @@ METHOD_WORDS = (
     "Intervals are 95 % by Student's t over runs. p (runs) is a paired t-test over runs of the "
     "same seed; p (queries) a paired bootstrap over queries and runs; both are corrected by Holm "
     "over all pairs of methods. Two methods are told apart only if each test that could be made is "
-    "below 5 %; those that share a letter are not. The verdict is about this very test, and "
-    "about the knobs that one search of each method has found."
+    "below 5 %; those that share a letter are not. A method beats the floor if it is better than "
+    "not training at all, by the same tests of its runs against the floor, corrected by Holm over "
+    "the methods. The verdict is about this very test, and about the knobs that one search of each "
+    "method has found."
 )
+
+FLOOR_TITLE = "Better than not training at all"
+"""What the tests against the floor answer."""
 
 
 def number_words(value: float | None) -> str:
@@ -47,7 +52,8 @@ def board_title(board: Leaderboard) -> str:
 def columns(board: Leaderboard) -> tuple[str, ...]:
     """Returns the heads of a table of rows."""
     score = score_title(board.metric, board.level_names)
-    return ("method", score, "95 % CI", "runs", "behind", "p (runs)", "p (queries)", "group")
+    tests = ("behind", "p (runs)", "p (queries)", "group", "beats floor")
+    return ("method", score, "95 % CI", "runs", *tests)
 
 
 def row_cells(table: Table, row: Row) -> tuple[str, ...]:
@@ -63,13 +69,42 @@ def row_cells(table: Table, row: Row) -> tuple[str, ...]:
         p_words(pair.p_runs if pair else None),
         p_words(pair.p_queries if pair else None),
         row.group,
+        row.against_floor.better,
+    )
+
+
+def floor_cells(table: Table, floor: Floor) -> tuple[str, ...]:
+    """Returns the cells of a floor under `columns`; its tests are those of the best row."""
+    found = table.best_against(floor)
+    return (
+        floor.name,
+        number_words(floor.score),
+        NONE,
+        NONE,
+        number_words(found.difference.mean if found and found.difference else None),
+        p_words(found.p_runs if found else None),
+        p_words(found.p_queries if found else None),
+        "",
+        "",
     )
 
 
 def table_cells(table: Table) -> list[tuple[str, ...]]:
     """Returns all cells under `columns`, those of the floors last."""
-    floors = [(floor.name, number_words(floor.score), *([NONE] * 5), "") for floor in table.floors]
+    floors = [floor_cells(table, floor) for floor in table.floors]
     return [*(row_cells(table, row) for row in table.rows), *floors]
+
+
+def against_words(table: Table) -> str:
+    """Returns which methods are better than not training at all, in a sentence."""
+    parts = []
+    for answer in ("yes", "no", "cannot be told"):
+        rows = [row for row in table.rows if row.against_floor.better == answer]
+        for reason in dict.fromkeys(row.against_floor.reason for row in rows):
+            names = [row.name for row in rows if row.against_floor.reason == reason]
+            why = f" ({reason})" if reason else ""
+            parts.append(f"{answer} for {', '.join(names)}{why}")
+    return f"{FLOOR_TITLE}: {'; '.join(parts)}."
 
 
 def verdict_words(table: Table) -> str:
@@ -98,10 +133,8 @@ def _told_apart(table: Table, row: Row) -> bool:
 
 def queries_words(table: Table) -> str:
     """Returns what the tests could use."""
-    if len(table.rows) == 1:
-        return ""
     if table.queries is None:
-        return "No scores query by query."
+        return "" if len(table.rows) == 1 else "No scores query by query."
     return f"Bootstrap over {table.queries} queries and the shared runs."
 
 

@@ -42,6 +42,32 @@ class Contrast(Spec):
     different: bool
 
 
+Better = Literal["yes", "no", "cannot be told"]
+
+
+class AgainstFloor(Spec):
+    """A method and its floor: whether it is better than not training at all.
+
+    Attributes:
+        floor: Name of the floor's row; null where none is recorded.
+        difference: Score of the method minus that of the floor, over the runs; null without a
+            floor.
+        p_runs: Of the t-test of the runs against the floor's score, adjusted by Holm; null below
+            two runs.
+        p_queries: Of the paired bootstrap over queries and runs, adjusted by Holm; null where
+            scores query by query are missing.
+        better: `yes` or `no` where each test that could be made says that they differ.
+        reason: Why it cannot be told whatever the scores are; null otherwise.
+    """
+
+    floor: str | None
+    difference: Estimate | None
+    p_runs: float | None
+    p_queries: float | None
+    better: Better
+    reason: str | None
+
+
 class Row(Spec):
     """A method in a table.
 
@@ -53,6 +79,7 @@ class Row(Spec):
         score: Mean of the runs.
         metrics: Estimates of all metrics as they are, by name.
         group: Letters; rows that share one cannot be told apart.
+        against_floor: Whether it is better than not training at all.
     """
 
     name: str
@@ -62,18 +89,21 @@ class Row(Spec):
     score: Estimate
     metrics: dict[str, Estimate]
     group: str
+    against_floor: AgainstFloor
 
 
 class Floor(Spec):
-    """What the backbone's own features score without any training: one evaluation, no test.
+    """What the backbone's own features score without any training: one evaluation, no runs.
 
     Attributes:
         name: In the table.
+        rows: Names of the rows whose floor it is.
         score: By the metric of the table.
         metrics: All metrics as they are.
     """
 
     name: str
+    rows: tuple[str, ...]
     score: float
     metrics: Metrics
 
@@ -86,7 +116,7 @@ class Table(Spec):
         rows: The best first.
         floors: One, or several where backbones differ.
         contrasts: Every pair of rows.
-        queries: How many queries the bootstrap draws from; null where it could not be made.
+        queries: How many queries the bootstrap draws from; null where no test could use it.
     """
 
     kind: Kind
@@ -100,6 +130,11 @@ class Table(Spec):
         best = self.rows[0].name
         pairs = {(found.one, found.other): found for found in self.contrasts}
         return pairs.get((best, row.name))
+
+    def best_against(self, floor: Floor) -> AgainstFloor | None:
+        """Returns the best row against a floor; None if that is not its floor."""
+        found = self.rows[0].against_floor
+        return found if found.floor == floor.name else None
 
 
 class Finding(Spec):

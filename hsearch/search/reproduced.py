@@ -91,6 +91,8 @@ class ReproductionRecord(Spec):
         runs: By number.
         floor: All metrics on the test images of what needs no training: the backbone's own
             features without a head, or label frequencies where images have several labels.
+        floor_queries: How many queries of the floor were scored one by one; 0 where images have
+            several labels, and null where that was not asked, by an older hsearch.
         run_ids: Of MLflow's runs, by run.
         token: Tells it from one that was begun anew.
         command: That the last driver was started with.
@@ -102,6 +104,7 @@ class ReproductionRecord(Spec):
     spec: ReproductionSpec
     runs: tuple[RunRecord, ...] = ()
     floor: Metrics | None = None
+    floor_queries: int | None = None
     run_ids: dict[int, str] = Field(default_factory=dict)
     token: str = ""
     command: str | None = None

@@ -1,8 +1,8 @@
 """The record of a reproduction: an Optuna study beside that of the search, with a trial per run.
 
 Study attributes   reproduction (format), token (of this one, not of one begun anew), spec, floor,
-                   command, level_names, versions, driver and stop (see lease.py), mlflow_run.N of
-                   run N
+                   floor_queries, command, level_names, versions, driver and stop (see lease.py),
+                   mlflow_run.N of run N
 Trial attributes   seed, started, fold0.. (FoldResults), tested; `failed` with the reason
 Trial value        the objective on the test classes, mean over the run's networks
 
@@ -18,7 +18,7 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from hsearch.errors import ConfigError
-from hsearch.results import FoldResult, Metrics, Tested, score_of
+from hsearch.results import FloorScore, FoldResult, Tested, score_of
 from hsearch.search.lease import driver_lives
 from hsearch.search.reading import FAILED, FORMAT, package_versions
 from hsearch.search.reproduced import (
@@ -121,9 +121,10 @@ class Reproduction(StoredStudy):
                 if final:
                     self._optuna.set_trial_state_values(key, TrialState.FAIL)
 
-    def record_floor(self, floor: Metrics) -> None:
+    def record_floor(self, floor: FloorScore) -> None:
         """Records how the floor scores on the test images."""
-        self.set_attribute("floor", floor)
+        self.set_attribute("floor", floor.metrics)
+        self.set_attribute("floor_queries", floor.queries)
 
     def note_run(self, run_id: str, number: int) -> None:
         """Notes the MLflow run of a run."""
@@ -156,6 +157,7 @@ class Reproduction(StoredStudy):
                 spec=self.spec,
                 runs=tuple(_read(trial, self.spec) for trial in self._stored()),
                 floor=attributes.get("floor"),
+                floor_queries=attributes.get("floor_queries"),
                 run_ids=ids,
                 token=attributes["token"],
                 command=attributes.get("command"),

@@ -92,10 +92,9 @@ class SearchSpace:
 
 def _check_searchable(recipe: Recipe, name: str) -> None:
     """Raises for a range of what no method has."""
-    if not any(name in searchable_settings(method) for method in available_methods()):
-        if not name.startswith("stages."):
-            message = f"unknown knob '{name}': no method has it."
-            raise recipe.file.error(message, "ranges", name)
+    known = any(name in searchable_settings(method) for method in available_methods())
+    if not known and not name.startswith("stages."):
+        raise recipe.file.error(f"unknown knob '{name}': no method has it.", "ranges", name)
 
 
 def available_spaces() -> list[str]:

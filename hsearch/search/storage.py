@@ -130,6 +130,13 @@ def storage_url(given: str) -> URL:
     return url
 
 
+def storage_file(given: str) -> Path | None:
+    """Returns the SQLite file that a storage is; None for a server's."""
+    url = storage_url(given)
+    is_file = url.get_backend_name() == "sqlite" and url.database
+    return Path(url.database).absolute() if is_file and url.database else None
+
+
 def holds_secret(url: URL) -> bool:
     """Whether a URL must not be printed, because there is a password in it."""
     return bool(_secrets(url))

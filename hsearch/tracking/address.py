@@ -4,7 +4,7 @@ import os
 import re
 import shlex
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from hsearch.errors import ConfigError, did_you_mean
 
@@ -71,6 +71,14 @@ def artifact_location(uri: str, experiment: str) -> str | None:
     """
     file = database_file(uri)
     return None if file is None else (file.parent / "mlruns" / experiment).as_uri()
+
+
+def local_artifacts(uri: str) -> Path | None:
+    """Returns the folder of a run's artifacts on this machine, or None if they lie elsewhere."""
+    parts = urlsplit(uri)
+    if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
+        return None
+    return Path(unquote(parts.path))
 
 
 def without_credentials(text: str) -> str:

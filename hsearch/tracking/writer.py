@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from hsearch.tracking.address import artifact_location
+from hsearch.tracking.address import artifact_location, database_file, local_artifacts
 from hsearch.tracking.points import legal_key
 from hsearch.tracking.projection import BEST, ID_TAG, KEY_TAG, STUDY, RunView, Status
 from hsearch.tracking.views import View, studies_view
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 METRICS_PER_BATCH = 1000
 TEXTS_PER_BATCH = 100
 ARTIFACT_TAG = "hsearch.artifact"
+NETWORK_SUFFIX = ".safetensors"
 TABLES_TAG = "mlflow.loggedArtifacts"
 
 _QUIET = {
@@ -80,6 +81,7 @@ class Writer:
         self, client: "MlflowClient", uri: str, experiment: str, study: str, noted: set[str]
     ) -> None:
         self._client = client
+        self._is_local = database_file(uri) is not None
         self._experiment_entity = _experiment(client, uri, experiment)
         self._experiment = str(self._experiment_entity.experiment_id)
         self._known: dict[str, _Known] = {}
@@ -167,12 +169,34 @@ class Writer:
         tag = f"{ARTIFACT_TAG}.{folder}"
         if known.tags.get(tag) != digest:
             for file in files:
-                self._client.log_artifact(known.run_id, str(file), folder)
+                if not self._is_linked(known.run_id, file, folder):
+                    self._client.log_artifact(known.run_id, str(file), folder)
             self._set_tag(known, tag, digest)
 
     def _set_tag(self, known: _Known, tag: str, value: str) -> None:
         self._client.set_tag(known.run_id, tag, value)
         known.tags[tag] = value
+
+    def _is_linked(self, run_id: str, file: Path, folder: str) -> bool:
+        """Puts a network into a run's artifacts without copying it; false where that cannot be.
+
+        Networks are most of what a reproduction leaves, and are replaced but never changed, so that
+        a second name of the same file serves as well as a copy. The artifacts of a server, or on
+        another disk, are copies.
+        """
+        if not self._is_local or file.suffix != NETWORK_SUFFIX:
+            return False
+        place = local_artifacts(str(self._client.get_run(run_id).info.artifact_uri))
+        if place is None:
+            return False
+        target = place / folder / file.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.unlink(missing_ok=True)  # MLflow would write a copy into the file of the other name
+        try:
+            os.link(file, target)
+        except OSError:
+            return False
+        return True
 
     def _create(self, view: RunView) -> _Known:
         parent = {} if view.key == STUDY else {"mlflow.parentRunId": self._known[STUDY].run_id}

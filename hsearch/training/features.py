@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Literal
 
@@ -15,7 +15,7 @@ import hsearch.distributed as distributed
 from hsearch.data.batches import Inputs, prepared_images
 from hsearch.data.decoding import decoder_name
 from hsearch.data.features import FeatureCache, Features
-from hsearch.data.library import data_folder, shared_features
+from hsearch.data.library import features_folder, shared_features
 from hsearch.data.pixels import Pixels, open_pixels
 from hsearch.data.store import Store
 from hsearch.data.transforms import normalise
@@ -58,7 +58,7 @@ def training_inputs(
         return open_job_pixels(store, rows, image)
     views = (EVALUATED, *range(1, image.cached_views + 1))
     output: Output = "map" if load_method(job.method.name).features == "map" else "pooled"
-    features = _cache(job, store, rows, output).open(views, image.cached_views, progress)
+    features = _open(job, store, rows, output, views, progress)
     return fixed_views(store, rows, image) if features is None else features
 
 
@@ -88,7 +88,7 @@ def evaluation_features(
     """
     if output is None:
         output = "map" if load_method(job.method.name).features == "map" else "pooled"
-    features = _cache(job, store, rows, output).open((EVALUATED,), progress=progress)
+    features = _open(job, store, rows, output, (EVALUATED,), progress)
     return features if all(distributed.gather_objects(features is not None)) else None
 
 
@@ -97,19 +97,38 @@ def backbone_shape(job: FoldJob, output: Output) -> tuple[int, ...]:
     return _network(job, output).shape
 
 
-def open_job_pixels(store: Store, rows: IntArray, image: ImageSpec) -> Pixels:
-    """Opens images at the size that a job takes them."""
-    return open_pixels(store, rows, image.resize, image.interpolation)
+def open_job_pixels(
+    store: Store, rows: IntArray, image: ImageSpec, within: IntArray | None = None
+) -> Pixels:
+    """Opens images at the size that a job takes them; `within` as in `open_pixels`."""
+    return open_pixels(store, rows, image.resize, image.interpolation, within=within)
 
 
-def _cache(job: FoldJob, store: Store, rows: IntArray, output: Output) -> FeatureCache:
+def _open(
+    job: FoldJob,
+    store: Store,
+    rows: IntArray,
+    output: Output,
+    views: Sequence[int],
+    progress: Progress | None,
+) -> Features | None:
+    """Opens cached features; in the frozen regime they take the place of the decoded images."""
+    model, image = job.training.model, job.training.image
     rows = np.unique(rows)
-    network = _network(job, output)
+    compute = _Compute(_network(job, output), store, rows, image)
+    features = _cache(job, store, output, compute).open(views, len(views) - 1, progress)
+    if features is not None and model.regime == "frozen":
+        compute.remove_pixels()
+    return features
+
+
+def _cache(job: FoldJob, store: Store, output: Output, compute: "_Compute") -> FeatureCache:
+    network = compute.network
     model, image = job.training.model, job.training.image
     changed = image.model_dump(mode="json", include=_AUGMENTATION)
     seen = image.model_dump(mode="json", exclude={*_AUGMENTATION, "cached_views"})
     return FeatureCache(
-        folder=data_folder() / "features",
+        folder=features_folder(),
         name=store.name,
         made_from={
             "store": store.digest,
@@ -120,9 +139,9 @@ def _cache(job: FoldJob, store: Store, rows: IntArray, output: Output) -> Featur
             "image": str(seen),
         },
         augmented_by=str(changed),
-        rows=rows,
+        rows=compute.rows,
         shape=network.shape,
-        compute=_Compute(network, store, rows, image),
+        compute=compute,
         shared=shared_features(),
     )
 
@@ -194,3 +213,9 @@ class _Compute:
         with torch.inference_mode():
             found = [self.network.features(i, self.image) for i in prepared_images(tasks)]
         return torch.cat(found)
+
+    def remove_pixels(self) -> None:
+        """Removes the decoded images from the cache, where features were computed from them."""
+        if self._views is not None:
+            self._views.pixels.remove_cache()
+            self._views = None

@@ -1,7 +1,7 @@
 """The folder of one training run: what it holds, who may write it, and when it may be resumed.
 
 job.json           what is trained
-last.safetensors   everything needed to go on after the last finished epoch
+last.safetensors   everything needed to go on after the last finished epoch; of no use at the end
 best.safetensors   the network of the best epoch so far
 result.json        the FoldResult, once training has ended
 """
@@ -81,12 +81,20 @@ class RunFolder:
                 )
 
     def _leave_if_nothing_was_trained(self, created: bool) -> None:
-        if not self.last.exists():
+        if not self.last.exists() and not self.result.exists():
             self.job.unlink(missing_ok=True)
             (self.path / ".lock").unlink(missing_ok=True)
             if created:
                 with suppress(OSError):
                     self.path.rmdir()
+
+    def remove_state(self) -> None:
+        """Removes what only a training that goes on needs, most of the folder's size.
+
+        For who needs the network and its result alone, once training has ended.
+        """
+        if self.result.exists():
+            self.last.unlink(missing_ok=True)
 
     def finished(self) -> FoldResult | None:
         """Returns the result if training has ended."""

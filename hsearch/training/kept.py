@@ -20,7 +20,7 @@ import hsearch.distributed as distributed
 from hsearch.addresses import Address, Place
 from hsearch.data.objects import Objects
 from hsearch.errors import ConfigError, DatasetError, HsearchError
-from hsearch.results import EpochRecord, FoldResult
+from hsearch.results import EpochRecord, FoldResult, Metrics
 from hsearch.scratch import scratch
 from hsearch.spec import FoldJob
 from hsearch.training.best import best_record
@@ -165,6 +165,14 @@ class _Keeping(Report):
 
     def __init__(self, report: Report, run: _KeptRun) -> None:
         self._report, self._run = report, run
+
+    def features(self, done: int, total: int) -> None:
+        """Passes it on."""
+        self._report.features(done, total)
+
+    def floor(self, folds: Sequence[Metrics]) -> None:
+        """Passes it on."""
+        self._report.floor(folds)
 
     def iteration(self, epoch: int, done: int, total: int) -> None:
         """Passes it on."""

@@ -83,9 +83,9 @@ def _copied(address: Address, names: list[str]) -> Path | None:
             if (folder / name).is_file():
                 return folder / name
         objects = Objects(address, patient=True)
-        found = objects.children()
-        name = next((name for name in names if name in found), None)
-        if name is None:
-            return None
-        objects.fetch(name, folder / name)
-        return folder / name
+        there = objects.children()
+        for name in names:
+            if name in there:
+                objects.fetch(name, folder / name)
+                return folder / name
+    return None

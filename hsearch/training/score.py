@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from hsearch.data.batches import Inputs
 from hsearch.data.features import Features
+from hsearch.data.pixels import Pixels
 from hsearch.data.records import LEVEL_TESTS
 from hsearch.data.splits import split_store
 from hsearch.data.store import Store
@@ -155,7 +156,7 @@ def see_labels(
 ) -> LabelEmbedded:
     """Returns images with several labels each as a network sees them; as `embed_part` else."""
     rows, image = part.rows, job.training.image
-    inputs = inputs or open_job_pixels(store, rows, image)
+    inputs = inputs or _open_part(job, store, part)
     return embed_labels(step, inputs, rows, store.tags[rows], store.tag_names, image, progress)
 
 
@@ -172,7 +173,7 @@ def embed_part(
     `inputs` are cached features that hold the part, for a network that takes these.
     """
     rows, image = part.rows, job.training.image
-    inputs = inputs or open_job_pixels(store, rows, image)
+    inputs = inputs or _open_part(job, store, part)
     embeddings = embed_rows(step, inputs, rows, image, progress)
     masked = not (np.all(part.queries) and np.all(part.gallery))
     sets = {name: store.split[rows] == name for name in LEVEL_TESTS if part.name == "test"}
@@ -186,6 +187,20 @@ def embed_part(
         gallery=part.gallery if masked else None,
         test_sets={name.removeprefix("test-"): mask for name, mask in sets.items() if mask.any()},
     )
+
+
+def _open_part(job: FoldJob, store: Store, part: PartRows) -> Pixels:
+    """Opens the images of a part.
+
+    Those of the test are cached, because many networks are tested on them; others only where the
+    search has left them, because they are embedded once.
+    """
+    within: IntArray | None = part.rows
+    if part.name == "test":
+        within = None
+    elif part.name != "seen":
+        within = split_store(store, job.splits).trainval
+    return open_job_pixels(store, part.rows, job.training.image, within)
 
 
 def part_rows(job: FoldJob, store: Store, part: Part) -> PartRows:

@@ -8,9 +8,14 @@ import numpy as np
 import hsearch.distributed as distributed
 from hsearch.data.splits import split_store
 from hsearch.evaluation.label_scoring import LabelEmbedded, guess_labels, score_labels
-from hsearch.evaluation.query_table import QUERIES, QueryTable, write_query_tables
+from hsearch.evaluation.query_table import (
+    FLOOR_NAME,
+    QUERIES,
+    QueryTable,
+    write_query_tables,
+)
 from hsearch.evaluation.scoring import AnyEmbedded, ScoreOptions, join, score
-from hsearch.results import Metrics, Tested
+from hsearch.results import FloorScore, Metrics, Tested
 from hsearch.spec import FoldJob
 from hsearch.training.floor import embed_frozen
 from hsearch.training.score import embed_runs
@@ -46,15 +51,32 @@ def _num_queries(model: AnyEmbedded) -> int:
     return len(model.labels) if queries is None else int(np.count_nonzero(queries))
 
 
-def floor_metrics(job: FoldJob) -> Metrics:
-    """Scores on the test images what needs no training.
+def score_floor(job: FoldJob, folder: Path) -> FloorScore:
+    """Scores on the test images what needs no training; every rank calls it and has the result.
+
+    What every query scored goes to the file `QUERIES` of the folder, where `score_run` has one.
+    """
+    tables: list[QueryTable] = []
+    metrics = floor_metrics(job, tables)
+    if tables and distributed.rank() == 0:
+        write_query_tables(folder / QUERIES, {FLOOR_NAME: tables[0]})
+    distributed.barrier()
+    return FloorScore(metrics=metrics, queries=len(tables[0].rows) if tables else 0)
+
+
+def floor_metrics(job: FoldJob, tables: list[QueryTable] | None = None) -> Metrics:
+    """Returns how what needs no training scores on the test images.
 
     That is the job's backbone as it comes, without a head; for images with several labels it is to
     know how frequent labels are among those of the training, and not to look.
+
+    Args:
+        job: Whose backbone and data are meant.
+        tables: What every query scored is added to it.
     """
     store = open_job_store(job)
     if not store.tag_names:
-        return _score(embed_frozen(job, "test"), [])
+        return _score(embed_frozen(job, "test"), [] if tables is None else tables)
     splits = split_store(store, job.splits)
     labels = store.tags[splits.test]
     guess = guess_labels(len(labels), store.tags[splits.trainval])

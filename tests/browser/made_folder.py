@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hsearch.evaluation.query_table import FLOOR_NAME
 from hsearch.folds import NUM_FOLDS
 from hsearch.report.model_pictures import write_model_pictures
 from hsearch.search.plan import plan_study
@@ -17,7 +18,7 @@ from hsearch.tracking.tracker import Tracker
 from hsearch.tracking.writer import open_client
 from hsearch.training.launch import train_locally
 from hsearch.training.loop import Report
-from hsearch.training.testing import floor_metrics, score_run
+from hsearch.training.testing import score_floor, score_run
 from tests.conftest import TINY
 from tests.search.made_results import made_result
 
@@ -106,7 +107,7 @@ def _reproduce(study: Study, folder: MadeFolder) -> None:
     with closing(Reproduction.open(spec, folder.storage)) as reproduction:
         reproduction.take_over()
         reproduction.begin(NUM_RUNS)
-        reproduction.record_floor(floor_metrics(spec.job))
+        reproduction.record_floor(score_floor(spec.job, runs / FLOOR_NAME))
         for number in range(NUM_RUNS):
             for fold in spec.folds:
                 place = runs / run_name(number) / f"fold-{fold}"

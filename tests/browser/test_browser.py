@@ -247,14 +247,20 @@ def shown(written, offline):
     assert offline.execute_script("return performance.getEntriesByType('resource').length") == 0
 
 
+def floor_tests(against):
+    """How far a method is above its floor, and both tests of that, as the page shows them."""
+    ps = [p_shown(against["p_runs"]), p_shown(against["p_queries"])]
+    return [shown_number(against["difference"]["mean"]), *ps]
+
+
 def test_every_number_is_that_of_the_json(written, shown):
     values = json.loads((written / "compare.json").read_text())
     (board,) = values["leaderboards"]
     for details in shown.find_elements(By.TAG_NAME, "summary"):
         details.click()
     *tables, audit = shown.find_elements(By.TAG_NAME, "table")
-    leaders, metrics = tables[::2], tables[1::2]
-    assert len(leaders) == len(metrics) == len(board["tables"]) == 2
+    leaders, floors, metrics = tables[::3], tables[1::3], tables[2::3]
+    assert len(leaders) == len(floors) == len(metrics) == len(board["tables"]) == 2
 
     for table, found in zip(board["tables"], leaders, strict=True):
         first, second = table["rows"]
@@ -266,10 +272,23 @@ def test_every_number_is_that_of_the_json(written, shown):
         runs = [str(len(row["runs"])) for row in (first, second)]
         ps = [p_shown(pair["p_runs"]), p_shown(pair["p_queries"])]
         distance = shown_number(pair["difference"]["mean"])
-        expected[0] += [runs[0], "", "", "", first["group"], ""]
-        expected[1] += [runs[1], distance, *ps, second["group"], ""]
-        expected.append([floor["name"], shown_number(floor["score"]), *[""] * 7])
+        beats = [row["against_floor"]["better"] for row in (first, second)]
+        expected[0] += [runs[0], "", "", "", first["group"], beats[0], ""]
+        expected[1] += [runs[1], distance, *ps, second["group"], beats[1], ""]
+        behind = floor_tests(first["against_floor"])
+        shown_floor = [floor["name"], shown_number(floor["score"]), "", "", *behind]
+        expected.append([*shown_floor, "", "", ""])
         assert texts(found.find_elements(By.CSS_SELECTOR, "tbody tr")) == expected
+
+    for table, found in zip(board["tables"], floors, strict=True):
+        rows = [(row["name"], row["against_floor"]) for row in table["rows"]]
+        assert texts(found.find_elements(By.CSS_SELECTOR, "tbody tr")) == [
+            [
+                *(name, against["better"], against["floor"], floor_tests(against)[0]),
+                *(interval_shown(against["difference"]), *floor_tests(against)[1:], ""),
+            ]
+            for name, against in rows
+        ]
 
     for table, found in zip(board["tables"], metrics, strict=True):
         first, second = table["rows"]

@@ -30,6 +30,9 @@ def recorded(tmp_path, monkeypatch):
             for run, tables in entrant.queries.items():
                 folder = tmp_path / "studies" / name / f"reproduce-{protocol}" / f"run-{run:03d}"
                 write_query_tables(folder / "queries.npz", tables)
+            if entrant.floor is not None:
+                folder = tmp_path / "studies" / name / f"reproduce-{protocol}" / "floor"
+                write_query_tables(folder / "queries.npz", {"floor": entrant.floor})
 
     monkeypatch.setattr("hsearch.cli.studies.read_record", lambda name, _: records[name].study)
     monkeypatch.setattr(
@@ -63,10 +66,11 @@ def test_the_leaderboard_is_printed_with_floor_verdict_and_audit(recorded):
     recorded(made_entrant("proxy_nca", BAD), made_entrant("hpl", GOOD))
     shown = lines("made-proxy_nca", "made-hpl")
     assert shown[0] == "made (cross-validated protocol, disjoint splits)"
-    assert "METHOD MAP@R 95 % CI RUNS BEHIND P (RUNS) P (QUERIES) GROUP" in shown
-    assert "hpl 0.7080 0.6976 to 0.7184 5 - - - a" in shown
-    assert "proxy_nca 0.5100 0.4976 to 0.5224 5 0.1980 < 0.001 < 0.001 b" in shown
-    assert "frozen backbone, no training 0.2000 - - - - -" in shown
+    assert "METHOD MAP@R 95 % CI RUNS BEHIND P (RUNS) P (QUERIES) GROUP BEATS FLOOR" in shown
+    assert "hpl 0.7080 0.6976 to 0.7184 5 - - - a yes" in shown
+    assert "proxy_nca 0.5100 0.4976 to 0.5224 5 0.1980 < 0.001 < 0.001 b yes" in shown
+    assert "frozen backbone, no training 0.2000 - - 0.5080 < 0.001 < 0.001" in shown
+    assert shown.count("Better than not training at all: yes for hpl, proxy_nca.") == 2
     assert any(line.startswith("Separated: hpl is better than proxy_nca. Boot") for line in shown)
     assert any(line.startswith("The same for all: backbone, weights,") for line in shown)
 
@@ -74,6 +78,15 @@ def test_the_leaderboard_is_printed_with_floor_verdict_and_audit(recorded):
 def test_one_study_alone_is_shown(recorded):
     recorded(made_entrant("hpl", GOOD, queries=False))
     assert "Separated: hpl stands alone: 0.7080." in lines("made-hpl")
+
+
+def test_old_reproductions_are_shown_with_the_reason_why_the_floor_is_not_beaten(recorded):
+    recorded(made_entrant("hpl", GOOD, floor_queries=False))
+    sentence = (
+        "Better than not training at all: cannot be told for hpl (what every query scores "
+        "without training is not recorded; `hsearch reproduce made-hpl` adds it)."
+    )
+    assert lines("made-hpl").count(sentence) == 2
 
 
 def test_several_data_sets_are_ranked(recorded):

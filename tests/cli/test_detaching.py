@@ -31,7 +31,13 @@ class Job:
 def submitted(toy_store, tmp_path, monkeypatch):
     """Runs `tune --detach` in a folder of its own; what would be submitted is kept."""
     monkeypatch.chdir(tmp_path)
-    for name in ("HSEARCH_STORAGE", "MLFLOW_TRACKING_URI", "RAY_ADDRESS", "HSEARCH_SHARED"):
+    for name in (
+        "HSEARCH_STORAGE",
+        "MLFLOW_TRACKING_URI",
+        "RAY_ADDRESS",
+        "HSEARCH_SHARED",
+        "HSEARCH_WEIGHTS",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(detaching, "LOOK_SECONDS", 0.01)
     Path("toy.arrow").symlink_to(toy_store.path)
@@ -126,3 +132,15 @@ def test_ctrl_c_does_not_take_the_job_back(submitted):
     assert result.exit_code == 130
     assert "The job goes on." in result.stdout
     assert "hsearch stop mine" in result.stdout
+
+
+def test_an_own_recipe_and_the_folder_of_weights_are_given_by_absolute_paths(
+    submitted, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("HSEARCH_WEIGHTS", "weights")
+    Path("mine.yaml").write_text("extends: small\n")
+    result = submitted.run("--recipe", "mine.yaml")
+    assert result.exit_code == 0, result.output
+    ((_, words, settings, _),) = submitted.kept
+    assert words[words.index("--recipe") + 1] == str(tmp_path / "mine.yaml")
+    assert settings["HSEARCH_WEIGHTS"] == str(tmp_path / "weights")

@@ -9,6 +9,8 @@ from click.testing import CliRunner
 
 from hsearch.cli.main import main
 from hsearch.cli.reproducing import ReproductionProgress, result_rows
+from hsearch.cluster.reproducing import is_over
+from hsearch.results import FloorScore
 from hsearch.search.reproduction import Reproduction
 from hsearch.search.study import Study
 from tests.search.made_reproduction import finish_run, made_plan, made_spec_on
@@ -88,10 +90,22 @@ def test_more_than_one_driver_is_refused_by_name(study, reproduction):
     assert "'s/reproduce-cross-validated' is in the hands of process" in result.stderr
 
 
+def test_a_floor_of_an_older_hsearch_is_scored_again(reproduction):
+    """Its scores query by query, by which methods are compared with it, are not kept."""
+    for number in range(3):
+        finish_run(reproduction, number, 0.5)
+    reproduction.set_attribute("floor", {"map_at_r": 0.25})
+    old = reproduction.record()
+    assert (old.floor, old.floor_queries) == ({"map_at_r": 0.25}, None)
+    assert not is_over(old, 3)
+    reproduction.record_floor(FloorScore(metrics={"map_at_r": 0.25}, queries=0))
+    assert is_over(reproduction.record(), 3)
+
+
 def test_a_complete_one_is_told_again_without_training(study, reproduction):
     for number in range(3):
         finish_run(reproduction, number, 0.5 + 0.1 * number)
-    reproduction.record_floor({"map_at_r": 0.25, "ap": 0.125})
+    reproduction.record_floor(FloorScore(metrics={"map_at_r": 0.25, "ap": 0.125}, queries=40))
     result = run("s", "--runs", "3", "--tracking-uri", "none")
     assert result.exit_code == 0, result.output
     assert "Nothing is left to train: 12 finished fold trainings, 3 tested runs." in result.stderr
@@ -120,7 +134,7 @@ class TestProgress:
         assert lines[1:5] == [f"run 0  fold {fold}  trained" for fold in range(4)]
         assert lines[5] == "run 0  tested  MAP@R 0.4950 separated, 0.6000 concatenated"
         assert lines[6] == "run 1  failed: The loss ran away."
-        assert lines[7] == "The floor is tested: the untrained backbone."
+        assert lines[7] == "The floor is tested: the backbone's own features."
         assert ended == [1, 1]
 
     def test_levels_are_called_by_their_names(self, reproduction, capsys):
@@ -147,7 +161,7 @@ class TestProgress:
 
     def test_rows_have_every_metric_of_both_kinds_and_the_floor(self, reproduction):
         finish_run(reproduction, 0)
-        reproduction.record_floor({"map_at_r": 0.25})
+        reproduction.record_floor(FloorScore(metrics={"map_at_r": 0.25}, queries=40))
         columns, rows = result_rows(reproduction.record())
         assert columns == ["metric", "separated", "concatenated", "floor (untrained features)"]
         assert rows == [["MAP@R", "0.4950", "0.6000", "0.2500"], ["AP", "0.5000", "0.9000", "-"]]

@@ -45,16 +45,17 @@ def test_train_shows_every_epoch_and_writes_the_result(run):
     result = hsearch(*command, "--set", "method.update_period=3")
     assert result.exit_code == 0, result.output
     lines = result.output.splitlines()
-    assert lines[0].startswith("hpl on ")
-    assert [line.split()[:2] for line in lines[1:4]] == [["epoch", f"{n}/2"] for n in range(3)]
-    assert "untrained" in lines[1]
-    assert "MAP@R" in lines[2]
+    assert lines[0].startswith("Recipe small (a network from scratch), because most images of ")
+    assert lines[1].startswith("hpl on ")
+    assert [line.split()[:2] for line in lines[2:5]] == [["epoch", f"{n}/2"] for n in range(3)]
+    assert "untrained" in lines[2]
+    assert "MAP@R" in lines[3]
     written = json.loads((out / "result.json").read_text())
     assert written["job"]["method"]["knobs"]["update_period"] == 3
     assert written["job"]["training"]["recipe"] == "small"
     assert f"{written['score']:.4f}" in result.output
     assert sorted(p.name for p in out.iterdir() if not p.name.startswith(".")) == [
-        "best.safetensors", "job.json", "last.safetensors", "result.json",
+        "best.safetensors", "job.json", "result.json",
     ]  # fmt: skip
 
 
@@ -67,7 +68,7 @@ def test_another_objective_decides_and_is_shown(run):
     assert written["job"]["objective"] == "r_precision"
     assert written["score"] == max(scores[1:]) == scores[written["best_epoch"]]
     lines = result.output.splitlines()
-    assert f"R-precision {scores[0]:.4f}  P@1 " in lines[1]
+    assert f"R-precision {scores[0]:.4f}  P@1 " in lines[2]
     assert f"validation R-precision {written['score']:.4f} at epoch" in result.output
     assert f"untrained {scores[0]:.4f}." in result.output
     assert "MAP@R" not in result.output

@@ -79,9 +79,13 @@ def test_a_search_is_told_and_recorded(tune):
     result = tune("--trials", "3", "--study", "mine")
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
-    assert lines[0].startswith("Study mine: proxy_nca on ")
-    assert lines[1] == "1 group of 1 worker"
-    assert lines[2].startswith("trial 0  fold 0  MAP@R 0.6000")
+    assert lines[0] == (
+        "Recipe small (a network from scratch), because most images of toy are smaller than 64 "
+        "pixels; --recipe changes it."
+    )
+    assert lines[1].startswith("Study mine: proxy_nca on ")
+    assert lines[2] == "1 group of 1 worker"
+    assert lines[3].startswith("trial 0  fold 0  MAP@R 0.6000")
     assert any(line.startswith("trial 1  lost in the race after fold 0: ") for line in lines)
     assert "Best: trial 0 (published), MAP@R 0.6150 +- 0.0065" in result.stdout
     assert "the race saved 6" in result.stdout
@@ -354,3 +358,88 @@ def test_a_stop_is_told_and_mlflow_shows_the_study_as_interrupted(tune, monkeypa
     assert statuses == [("KILLED",), ("KILLED",)]
     record = Study.load("mine", "hsearch.db").record()
     assert (record.driver, record.trials[0].state) == (None, "running")
+
+
+def test_a_recipe_of_ones_own_is_used_and_recorded_whole(tune, tmp_path):
+    (tmp_path / "mine.yaml").write_text("extends: small\ntrials: 2\nschedule: {epochs: 3}\n")
+    result = tune("--recipe", "mine.yaml", "--study", "mine")
+    assert result.exit_code == 0, result.output
+    first = result.stdout.splitlines()[0]
+    assert first == "Recipe mine.yaml (a network from scratch), as --recipe says."
+    record = Study.load("mine", "hsearch.db").record()
+    assert len(record.trials) == 2
+    training = record.spec.job.training
+    assert (training.recipe, training.schedule.epochs) == ("mine.yaml", 3)
+
+
+def test_an_unknown_key_of_an_own_recipe_is_a_sentence_and_leaves_nothing(tune, tmp_path):
+    (tmp_path / "mine.yaml").write_text("extends: small\nmodel:\n  bakbone: resnet18\n")
+    result = tune("--recipe", "mine.yaml", "--study", "mine")
+    assert result.exit_code == 2
+    assert "mine.yaml:3: unknown key 'bakbone'" in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.yaml"]
+
+
+def test_weights_that_do_not_fit_end_before_the_search_and_leave_nothing(tune, tmp_path):
+    (tmp_path / "x.safetensors").write_bytes(b"no weights")
+    settings = ["--set", "model.weights=x.safetensors", "--study", "mine"]
+    result = tune(*settings)
+    assert result.exit_code == 2
+    assert "x.safetensors cannot be read as weights" in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["x.safetensors"]
+    (tmp_path / "x.safetensors").unlink()
+    assert tune("--trials", "1", "--study", "mine").exit_code == 0
+
+
+def test_the_regime_is_a_setting(tune):
+    page = json.loads(tune("--dry-run", "--regime", "frozen").stdout)
+    assert page["job"]["training"]["model"]["regime"] == "frozen"
+    assert page["why"].startswith("Recipe small (")
+    twice = tune("--dry-run", "--regime", "full", "--set", "model.regime=lora")
+    assert twice.exit_code == 2
+    assert "'model.regime' is given twice" in twice.stderr
+    assert tune("--regime", "half").exit_code == 2
+
+
+def test_a_search_starts_from_another_study(tune):
+    tune("--trials", "4", "--study", "first")
+    page = json.loads(tune("--dry-run", "--start-from", "first", "--seed", "5").stdout)
+    assert page["start_from"] == "first"
+    result = tune("--start-from", "first", "--study", "second", "--trials", "2", "--seed", "5")
+    assert result.exit_code == 0, result.output
+    first = Study.load("first", "hsearch.db").record()
+    second = Study.load("second", "hsearch.db").record()
+    best = first.best
+    assert best is not None
+    assert best.source == "published", "which the new study tries anyway"
+    assert second.trials[0].knobs == best.knobs
+    again = tune("--start-from", "first", "--study", "second", "--trials", "3", "--seed", "5")
+    assert again.exit_code == 0, again.output
+    without = tune("--study", "second", "--trials", "4", "--seed", "5")
+    assert without.exit_code == 2
+    assert "start_from: 'first', now None" in without.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--start-from", "frist"], "There is no study 'frist'"),
+        (["--start-from", "other"], "of the same method, but 'other' is of hpl"),
+    ],
+)
+def test_a_study_that_cannot_be_started_from_is_a_sentence(tune, arguments, sentence):
+    tune("--trials", "1", "--study", "other", method="hpl")
+    result = tune(*arguments, "--study", "mine")
+    assert result.exit_code == 2
+    assert sentence in result.stderr
+    assert study_names("hsearch.db") == ["other"]
+
+
+def test_start_points_that_are_left_out_are_listed(tune):
+    result = tune("--set", "method.base=proxy_nca", "--trials", "1", method="hpl")
+    assert result.exit_code == 0, result.output
+    lines = [line for line in result.stdout.splitlines() if line.startswith("Left out: ")]
+    assert any("HPL-PA" in line and "method.base is proxy_nca" in line for line in lines)
+    page = json.loads(tune("--dry-run", "--set", "method.base=proxy_nca", method="hpl").stdout)
+    assert page["notes"] == lines

@@ -16,7 +16,7 @@ from hsearch.search.study import Study
 from hsearch.spec import FoldJob
 from hsearch.training.launch import train_locally
 from hsearch.training.loop import Report
-from hsearch.training.testing import floor_metrics, score_run
+from hsearch.training.testing import score_floor, score_run
 from tests.cluster.searches import (
     LIMIT_SECONDS,
     QUICK,
@@ -80,7 +80,7 @@ def plain(searched, label_store):
                 job = spec.job_of(number, fold)
                 found.record_fold(number, train_locally(job, Report(), place / f"fold-{fold}"))
             found.record_tested(number, score_run(place, range(NUM_FOLDS)))
-        found.record_floor(floor_metrics(spec.job))
+        found.record_floor(score_floor(spec.job, runs_folder(folder, spec)))
     return "plain"
 
 

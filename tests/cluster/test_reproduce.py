@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from hsearch.evaluation.query_table import QUERIES
 from hsearch.folds import NUM_FOLDS
 from hsearch.search.plan import plan_study
 from hsearch.search.reproduction import load_reproduction
@@ -15,7 +16,7 @@ from hsearch.search.study import Study
 from hsearch.training.launch import train_locally
 from hsearch.training.loop import Report
 from hsearch.training.score import embed_runs
-from hsearch.training.testing import floor_metrics, score_run
+from hsearch.training.testing import score_floor, score_run
 from tests.cluster.searches import LIMIT_SECONDS, Command, is_alive, kill, processes_of, wait_until
 from tests.conftest import TINY
 from tests.search.made_results import made_result
@@ -152,7 +153,10 @@ def test_after_a_stop_and_a_kill_its_numbers_are_those_of_trainings_without_ray(
     reproduced, tmp_path
 ):
     record = read(reproduced[0])
-    assert record.floor == floor_metrics(record.spec.job_of(0, 0))
+    tested = score_floor(record.spec.job_of(0, 0), tmp_path / "floor")
+    assert (record.floor, record.floor_queries) == (tested.metrics, tested.queries)
+    kept = reproduced[0] / "studies" / "toy" / "reproduce-cross-validated" / "floor" / QUERIES
+    assert kept.read_bytes() == (tmp_path / "floor" / QUERIES).read_bytes()
     for run in record.runs:
         for fold, result in run.folds.items():
             place = tmp_path / f"{run.seed}" / f"fold-{fold}"

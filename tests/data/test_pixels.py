@@ -184,3 +184,19 @@ def test_of_several_one_builds_and_the_others_wait(store, tmp_path, monkeypatch)
 def test_no_rows_are_no_error(store, tmp_path):
     pixels = open_pixels(store, np.array([], dtype=np.int64), 32, cache_folder=tmp_path)
     assert len(pixels) == 0
+
+
+def test_a_part_is_read_from_the_file_of_the_whole_and_makes_none_of_its_own(store, tmp_path):
+    whole = np.arange(len(store))
+    part = whole[2:5]
+    alone = open_pixels(store, part, 24, within=whole, cache_folder=tmp_path / "cache")
+    assert not alone.cached
+    assert not (tmp_path / "cache").exists()
+    made = open_pixels(store, whole, 24, cache_folder=tmp_path / "cache")
+    files = list((tmp_path / "cache").iterdir())
+    found = open_pixels(store, part, 24, within=whole, cache_folder=tmp_path / "cache")
+    assert found.cached
+    assert list((tmp_path / "cache").iterdir()) == files
+    for row in part:
+        assert torch.equal(found[row], made[row])
+        assert torch.equal(found[row], alone[row])

@@ -8,6 +8,7 @@ from sklearn.cluster import KMeans
 from hsearch.errors import ConfigError
 from hsearch.geometry import l2_normalise
 from hsearch.hierarchy import Hierarchy
+from hsearch.methods import check_knobs
 from hsearch.methods.hpl import cluster_means, k_means
 from tests.methods.toy import HIERARCHY, batch, build, fit
 
@@ -109,3 +110,22 @@ def test_mean_mode_sends_gradient_through_the_means():
 def test_impossible_knobs_are_refused(knobs):
     with pytest.raises(ConfigError, match="must"):
         build("hpl", **knobs)
+
+
+@pytest.mark.parametrize("base", ["proxy_anchor", "proxy_nca"])
+def test_the_scale_of_both_levels_is_that_of_the_base_loss_alone(base):
+    """So that what HPL adds to its base can be told."""
+    own = check_knobs(base, {})["scale"]
+    knobs = check_knobs("hpl", {"base": base})
+    assert (knobs["fine_scale"], knobs["coarse_scale"]) == (own, own)
+    assert build("hpl", base=base).scales == (own, own)
+    assert check_knobs("hpl", {"base": base, "fine_scale": 5.0})["fine_scale"] == 5.0
+
+
+def test_without_its_coarse_level_hpl_is_its_base_loss():
+    hierarchical, alone = build("hpl", base="proxy_nca", coarse_weight=0.0), build("proxy_nca")
+    features, labels = batch(alone, HIERARCHY)
+    with torch.no_grad():
+        alone.proxies.copy_(hierarchical.proxies)
+        ours = hierarchical(hierarchical.embed(features), labels)
+        assert torch.equal(ours, alone(alone.embed(features), labels))

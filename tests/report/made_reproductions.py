@@ -95,9 +95,13 @@ def made_entrant(
     queries: bool = True,
     liking: float = 0.01,
     floor: float | None = 0.2,
+    floor_queries: bool = True,
     versions: dict[str, str] | None = None,
 ) -> Entrant:
-    """A study with a run for each of the scores (separated)."""
+    """A study with a run for each of the scores (separated).
+
+    `floor_queries` is False for what an older hsearch has reproduced.
+    """
     study = study or made_study(method)
     job = study.spec.job
     spec = ReproductionSpec(study=study.name, trial=1, protocol=protocol, job=job)
@@ -105,9 +109,18 @@ def made_entrant(
         spec=spec,
         runs=tuple(made_run(n, job, score, protocol) for n, score in enumerate(scores)),
         floor=None if floor is None else made_metrics(floor),
+        floor_queries=len(ROWS) if floor_queries else None,
         versions=versions or {"torch": "2.15.0"},
     )
-    return Entrant(study, record, made_queries(scores, liking) if queries else {})
+    scored = made_queries(scores, liking) if queries else {}
+    known = floor is not None and queries and floor_queries
+    return Entrant(study, record, scored, made_floor(floor) if known and floor else None)
+
+
+def made_floor(score: float) -> QueryTable:
+    """What every query scores without training: the same, but for a pattern with mean 0."""
+    pattern = 0.01 * np.cos(np.arange(len(ROWS)) * np.pi / 2).round()
+    return QueryTable(ROWS, {"map_at_r": (score + pattern).astype(np.float32)})
 
 
 def on_data(method: str, data: str, **changes: object) -> FoldJob:

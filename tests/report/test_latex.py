@@ -11,10 +11,12 @@ from tests.report.test_leaderboard import three
 
 def test_the_best_is_bold_and_names_are_escaped():
     text = latex(compare(three()))
-    assert r"\textbf{hpl} & $\mathbf{0.7080 \pm 0.0104}$ &  &  &  & a \\" in text
+    assert r"\textbf{hpl} & $\mathbf{0.7080 \pm 0.0104}$ &  &  &  & a & yes \\" in text
     (line,) = {line for line in text.splitlines() if line.startswith(r"proxy\_nca & $0.5100")}
-    assert line == r"proxy\_nca & $0.5100 \pm 0.0124$ & 0.1980 & $< 0.001$ & $< 0.001$ & b \\"
-    assert r"frozen backbone, no training & $0.2000$ &  &  &  &  \\" in text
+    assert line == r"proxy\_nca & $0.5100 \pm 0.0124$ & 0.1980 & $< 0.001$ & $< 0.001$ & b & yes \\"
+    floor = r"frozen backbone, no training & $0.2000$ & 0.5080 & $< 0.001$ & $< 0.001$ &  &  \\"
+    assert floor in text
+    assert "Better than not training at all: yes for hpl, proxy\\_anchor, proxy\\_nca." in text
     assert text.count(r"\toprule") == text.count(r"\bottomrule") == 2
 
 

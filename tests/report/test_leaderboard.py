@@ -8,6 +8,7 @@ from hsearch.errors import ConfigError
 from hsearch.report.entrant import Entrant
 from hsearch.report.leaderboard import leaderboards
 from hsearch.report.page import page_html
+from hsearch.report.statistics import holm
 from hsearch.report.telling import columns
 from hsearch.report.values import Comparison, Leaderboard
 from hsearch.words import FLOORS
@@ -20,11 +21,11 @@ FAIR = [0.69, 0.71, 0.71, 0.71, 0.70]
 BAD = [0.50, 0.52, 0.51, 0.50, 0.52]
 
 
-def three() -> list[Entrant]:
+def three(floor: float | None = 0.2) -> list[Entrant]:
     return [
-        made_entrant("proxy_nca", BAD),
-        made_entrant("hpl", GOOD),
-        made_entrant("proxy_anchor", FAIR, liking=0.02),
+        made_entrant("proxy_nca", BAD, floor=floor),
+        made_entrant("hpl", GOOD, floor=floor),
+        made_entrant("proxy_anchor", FAIR, liking=0.02, floor=floor),
     ]
 
 
@@ -76,11 +77,59 @@ def test_runs_that_only_one_has_decide_nothing_against_those_that_both_have():
     assert {row.group for row in table.rows} == {"a"}
 
 
-def test_the_floor_is_a_row_without_interval_test_or_group():
-    (board,) = leaderboards(three())
-    (floor,) = board.tables[0].floors
-    assert (floor.name, floor.score) == (FLOOR, 0.2)
-    assert floor.metrics == made_metrics(0.2)
+def test_the_floor_is_a_row_without_interval_and_every_method_is_tested_against_it():
+    (board,) = leaderboards([*three(), made_entrant("triplet", [0.18, 0.21, 0.2, 0.22, 0.18])])
+    for table in board.tables:
+        (floor,) = table.floors
+        assert (floor.name, floor.score, floor.metrics) == (FLOOR, 0.2, made_metrics(0.2))
+        assert set(floor.rows) == {row.name for row in table.rows}
+    table = board.tables[0]
+    found = {row.name: row.against_floor for row in table.rows}
+    assert {name: each.better for name, each in found.items()} == {
+        "hpl": "yes",
+        "proxy_anchor": "yes",
+        "proxy_nca": "yes",
+        "triplet": "cannot be told",
+    }
+    raw = [stats.ttest_1samp(list(row.runs.values()), 0.2).pvalue for row in table.rows]
+    assert [row.against_floor.p_runs for row in table.rows] == pytest.approx(holm(raw))
+    assert found["hpl"].difference is not None
+    assert found["hpl"].difference.mean == pytest.approx(np.mean(GOOD) - 0.2)
+    assert all(each.p_queries is not None and each.reason is None for each in found.values())
+
+
+def test_the_letters_and_pairs_are_the_same_with_and_without_a_floor():
+    (board,), (without,) = leaderboards(three()), leaderboards(three(floor=None))
+    assert board.tables[0].contrasts == without.tables[0].contrasts
+    assert [r.group for r in board.tables[0].rows] == [r.group for r in without.tables[0].rows]
+
+
+def test_each_method_is_tested_against_the_floor_of_its_own_backbone():
+    """One is far above its floor; the other is below its own, though above the other's."""
+    entrants = [made_entrant("hpl", GOOD), made_entrant("proxy_nca", BAD, floor=0.6)]
+    (board,) = leaderboards(entrants)
+    high, low = (row.against_floor for row in board.tables[0].rows)
+    assert (high.better, high.floor) == ("yes", f"{FLOOR} (of hpl)")
+    assert (low.better, low.floor) == ("no", f"{FLOOR} (of proxy_nca)")
+    notes = [note for note in board.notes if note.startswith("No better than")]
+    assert [note.split(". ")[0] for note in notes] == [
+        "No better than the backbone's own features (separated): proxy_nca",
+        "No better than the backbone's own features (concatenated): proxy_nca",
+    ]
+
+
+def test_what_an_older_hsearch_has_reproduced_is_still_compared():
+    (board,) = leaderboards(
+        [made_entrant("hpl", GOOD), made_entrant("hier", BAD, floor_queries=False)]
+    )
+    new, old = (row.against_floor for row in board.tables[0].rows)
+    assert (new.better, old.better) == ("yes", "cannot be told")
+    assert old.reason == (
+        "what every query scores without training is not recorded; `hsearch reproduce made-hier` "
+        "adds it"
+    )
+    assert old.p_runs is not None
+    assert [p.different for p in board.tables[0].contrasts] == [True]
 
 
 def test_floors_of_different_backbones_are_told_apart():
@@ -92,6 +141,8 @@ def test_floors_of_different_backbones_are_told_apart():
     ]
     (board,) = leaderboards([made_entrant("hpl", GOOD, floor=None)])
     assert board.tables[0].floors == ()
+    against = board.tables[0].rows[0].against_floor
+    assert (against.better, against.reason) == ("cannot be told", "its floor is not recorded")
     assert "The floor of made-hpl is not recorded." in board.notes
 
 
@@ -100,6 +151,8 @@ def test_one_study_alone_has_a_leaderboard():
     table = board.tables[0]
     assert [row.group for row in table.rows] == ["a"]
     assert table.contrasts == ()
+    assert table.rows[0].against_floor.better == "yes"
+    assert table.queries == 40
 
 
 def test_one_run_has_no_interval_and_no_verdict():
@@ -121,7 +174,8 @@ def test_without_scores_per_query_the_runs_decide_and_it_is_said():
     assert (other.p_queries, other.different) == (None, True)
     assert board.notes[0] == (
         "Scores query by query are missing (separated), so runs alone decide, and the verdict is "
-        "about these very queries: hpl and proxy_nca; proxy_anchor and proxy_nca."
+        "about these very queries: hpl and proxy_nca; proxy_anchor and proxy_nca; proxy_nca and "
+        "its floor."
     )
 
 
@@ -203,8 +257,8 @@ def test_queries_without_relevant_images_count_in_no_test():
 
 def test_a_method_that_is_no_better_than_no_training_is_named():
     (board,) = leaderboards([made_entrant("hpl", GOOD), made_entrant("proxy_nca", [0.15, 0.2])])
-    (note, *_) = [note for note in board.notes if "untrained backbone" in note]
-    assert note.startswith("No better than the untrained backbone (separated): proxy_nca. ")
+    (note, *_) = [note for note in board.notes if "own features" in note]
+    assert note.startswith("No better than the backbone's own features (separated): proxy_nca. ")
 
 
 def test_another_metric_than_that_of_the_search_and_other_seeds_are_noted():
@@ -259,7 +313,8 @@ def test_labels_have_a_floor_and_a_reason_of_their_own():
     ]
     assert board.notes[0] == (
         "Labels are scored over all images at once and not query by query (separated), so runs "
-        "alone decide, and the verdict is about these very images: mulcon and bce."
+        "alone decide, and the verdict is about these very images: mulcon and bce; mulcon and its "
+        "floor; bce and its floor."
     )
     assert board.notes[1].startswith("No better than label frequencies alone (separated): bce. ")
     (board,) = leaderboards([made_entrant("mulcon", GOOD, queries=False)])

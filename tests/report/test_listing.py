@@ -35,5 +35,15 @@ def test_csv_has_a_line_per_method_and_metric():
     assert float(line["behind"]) == pytest.approx(pair.difference.mean)
     assert float(line["p_queries"]) == pair.p_queries
     assert line["group"] == "b"
+    against = table.rows[2].against_floor
+    assert against.difference is not None
+    assert line["better_than_floor"] == against.better == "yes"
+    assert float(line["above_floor"]) == against.difference.mean
+    assert (float(line["p_runs_floor"]), float(line["p_queries_floor"])) == (
+        against.p_runs,
+        against.p_queries,
+    )
+    others = [line for line in lines if line["decides"] == "0"]
+    assert {line["better_than_floor"] for line in others} == {""}
     floor = next(line for line in lines if line["method"].startswith("frozen"))
     assert (floor["study"], floor["low"], floor["runs"], floor["group"]) == ("", "", "", "")

@@ -58,9 +58,10 @@ def test_its_numbers_are_those_of_the_json(entrants):
     for number, board in enumerate(values["leaderboards"]):
         for place, table in enumerate(board["tables"]):
             for row in range(len(table["rows"])):
-                assert f"leaderboards {number} tables {place} rows {row} score mean" in (
-                    reader.numbers
-                )
+                path = f"leaderboards {number} tables {place} rows {row}"
+                assert f"{path} score mean" in reader.numbers
+                assert f"{path} against_floor difference mean" in reader.numbers
+                assert f"{path} against_floor p_queries" in reader.numbers
 
 
 def test_it_needs_nothing_but_itself():
@@ -82,6 +83,7 @@ def test_it_tells_verdict_floor_audit_and_notes():
     text = Reader(page_html(compare(three()))).text
     assert "hpl leads; proxy_anchor cannot be told apart from it, the others are worse." in text
     assert "frozen backbone, no training" in text
+    assert "Better than not training at all: yes for hpl, proxy_anchor, proxy_nca." in text
     assert "All were searched with 3 trials (3 complete)." in text
     entrants = [
         made_entrant("hpl", [0.5, 0.6]),

@@ -3,7 +3,14 @@
 import pytest
 
 from hsearch.report.comparison import compare
-from hsearch.report.telling import interval_words, p_words, rank_words, spread_words, verdict_words
+from hsearch.report.telling import (
+    against_words,
+    interval_words,
+    p_words,
+    rank_words,
+    spread_words,
+    verdict_words,
+)
 from hsearch.report.values import Estimate
 from tests.report.made_reproductions import made_entrant
 from tests.report.test_comparison import many
@@ -37,6 +44,23 @@ def test_numbers_are_short():
 )
 def test_the_verdict_is_a_sentence(entrants, words):
     assert verdict_words(compare(entrants()).leaderboards[0].tables[0]) == words
+
+
+def test_better_than_not_training_is_a_sentence_with_reasons():
+    entrants = [
+        made_entrant("hpl", GOOD),
+        made_entrant("hier", FAIR, floor=None),
+        made_entrant("triplet", BAD, floor_queries=False),
+        made_entrant("proxy_nca", [0.2, 0.21, 0.19], floor=0.4),
+        made_entrant("supcon", [0.19, 0.2, 0.21]),
+    ]
+    table = compare(entrants).leaderboards[0].tables[0]
+    assert against_words(table) == (
+        "Better than not training at all: yes for hpl; no for proxy_nca; cannot be told for hier "
+        "(its floor is not recorded); cannot be told for triplet (what every query scores without "
+        "training is not recorded; `hsearch reproduce made-triplet` adds it); cannot be told for "
+        "supcon."
+    )
 
 
 def test_ranks_are_told():

@@ -5,6 +5,7 @@ import pytest
 from hsearch.errors import ConfigError
 from hsearch.folds import ALL_CLASSES
 from hsearch.intervals import mean_of
+from hsearch.results import FloorScore
 from hsearch.search.lease import Lease
 from hsearch.search.reproduction import Reproduction, load_reproduction
 from hsearch.search.reproduction_plan import plan_reproduction
@@ -67,7 +68,7 @@ def test_means_are_over_the_complete_runs_alone(reproduction):
 def test_what_is_recorded_is_there_again_and_more_runs_can_be_added(study, storage, reproduction):
     reproduction.begin(1)
     finish_run(reproduction, 0)
-    reproduction.record_floor({"map_at_r": 0.1})
+    reproduction.record_floor(FloorScore(metrics={"map_at_r": 0.1}, queries=40))
     reproduction.note_run("abc", 0)
     before = reproduction.record()
     with closing(Reproduction.open(made_plan(study), storage)) as again:
@@ -77,6 +78,7 @@ def test_what_is_recorded_is_there_again_and_more_runs_can_be_added(study, stora
     assert runs[0] == before.runs[0]
     assert [(run.seed, run.state) for run in runs[1:]] == [(1001, "running"), (1002, "running")]
     assert (before.floor, before.run_ids) == ({"map_at_r": 0.1}, {0: "abc"})
+    assert before.floor_queries == 40
 
 
 def test_a_second_result_changes_nothing(reproduction):

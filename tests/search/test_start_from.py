@@ -69,7 +69,7 @@ def test_values_outside_the_new_ranges_are_moved_inside_and_said(storage):
         record = study.record()
         assert record.trials[0].knobs == {"method.fine_scale": 2.0}
     points = points_of_study(plan(narrow), "third", storage)
-    assert all(point.values["method.fine_scale"] > 2.0 for point in points)
+    assert all(float(point.values["method.fine_scale"]) > 2.0 for point in points)
 
 
 def test_a_study_goes_on_from_the_same_points_whatever_becomes_of_the_other(storage):
@@ -111,7 +111,7 @@ def test_the_option_is_part_of_the_spec_but_of_no_older_digest():
 
 
 def test_an_unknown_study_another_method_or_no_complete_trial_is_a_sentence(storage):
-    with pytest.raises(ConfigError, match="There is no study 'frist'.*Did you mean 'first'"):
+    with pytest.raises(ConfigError, match=r"There is no study 'frist'.*Did you mean 'first'"):
         points_of_study(plan(start_from="frist"), "second", storage)
     made = plan()
     job = made.spec.job

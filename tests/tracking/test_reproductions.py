@@ -1,9 +1,11 @@
 """Reproductions in a real MLflow store, looked at through its tables."""
 
+import errno
 import json
 
 import pytest
 
+from hsearch.files import write_whole
 from hsearch.search.reproduced import ReproductionRecord, ReproductionSpec, RunRecord, run_name
 from hsearch.tracking.files import log_files
 from hsearch.tracking.reproductions import ReproductionTracker
@@ -115,6 +117,28 @@ def test_runs_stand_below_the_study_with_scores_networks_and_pictures(
     assert "artifacts/pictures/gallery.png" in files
     assert sum(name.endswith("best.safetensors") for name in files) == 4
     assert reproduction.ids.keys() == {0}
+
+
+def test_networks_take_their_space_once(study, reproduction, uri, runs, tmp_path):
+    """A second name of the file, not a copy; and what replaces the file leaves MLflow's alone."""
+    assert ReproductionTracker(study, reproduction, uri, runs).bring_up()
+    logged = {path.parent.name: path for path in (tmp_path / "mlruns").rglob("best.safetensors")}
+    assert len(logged) == 4
+    for fold, path in logged.items():
+        assert path.samefile(runs / "run-000" / fold / "best.safetensors")
+    assert (runs / "run-000" / "pictures" / "gallery.png").stat().st_nlink == 1, "people may edit"
+    write_whole(runs / "run-000" / "fold-1" / "best.safetensors", b"another network")
+    assert logged["fold-1"].read_bytes() == b"weights 1"
+
+
+def test_on_another_disk_networks_are_copied(study, reproduction, uri, runs, tmp_path, monkeypatch):
+    def refuse(source, target):
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    monkeypatch.setattr("os.link", refuse)
+    assert ReproductionTracker(study, reproduction, uri, runs).bring_up()
+    logged = list((tmp_path / "mlruns").rglob("best.safetensors"))
+    assert sorted(path.read_bytes() for path in logged) == [b"weights %d" % n for n in range(4)]
 
 
 def test_the_study_has_score_interval_and_floor(study, reproduction, uri, runs, query):

@@ -125,8 +125,14 @@ def test_papers_data_have_the_whole_protocol(tmp_path):
     assert (plan.spec.job.splits, plan.trials) == ("mlrc", 50)
     assert plan.spec.space["optimizer.lr.proxies"] == "1e-06 to 1, log"
     assert "because birds is a data set of the papers" in plan.why
-    said = {"splits": "disjoint", "trials": 3, "sampler": "gp"}
-    other = plan_study(method="hpl", data=str(store.path), settings={}, **said)
+    other = plan_study(
+        method="hpl",
+        data=str(store.path),
+        settings={},
+        splits="disjoint",
+        trials=3,
+        sampler="gp",
+    )
     assert (other.spec.job.splits, other.trials, other.spec.sampler) == ("disjoint", 3, "gp")
 
 
@@ -137,7 +143,7 @@ def test_splits_of_a_recipe_that_do_not_fit_are_a_sentence_that_says_what_to_do(
         classes=20,
         split=lambda number: "test" if number < 8 else "train",
     )
-    with pytest.raises(ConfigError, match="The recipe mlrc/cub has `mlrc` splits.*--splits disj"):
+    with pytest.raises(ConfigError, match=r"recipe mlrc/cub has `mlrc` splits.*--splits disj"):
         job_on(store)
     assert job_on(store, splits="disjoint").job.splits == "disjoint"
 

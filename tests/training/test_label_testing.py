@@ -9,12 +9,12 @@ from hsearch.evaluation.label_scoring import LabelEmbedded, guess_labels, score_
 from hsearch.evaluation.query_table import QUERIES
 from hsearch.evaluation.scoring import join
 from hsearch.folds import ALL_CLASSES
-from hsearch.results import label_metric_names
+from hsearch.results import FloorScore, label_metric_names
 from hsearch.training.launch import train_locally
 from hsearch.training.loop import Report
 from hsearch.training.resolve import resolve_job
 from hsearch.training.score import embed_runs
-from hsearch.training.testing import floor_metrics, score_run
+from hsearch.training.testing import floor_metrics, score_floor, score_run
 from tests.conftest import TINY
 
 
@@ -64,7 +64,7 @@ def test_embeddings_of_labels_are_joined_side_by_side_as_unit_vectors(trained):
         assert part == pytest.approx(units, abs=1e-5)
 
 
-def test_the_floor_knows_how_frequent_labels_are_and_does_not_look(toy_job, label_store):
+def test_the_floor_knows_how_frequent_labels_are_and_does_not_look(toy_job, label_store, tmp_path):
     splits = split_store(label_store)
     floor = floor_metrics(toy_job("mulcon"))
     # All images have the same scores and so one rank: precision is a label's share of the test.
@@ -75,6 +75,8 @@ def test_the_floor_knows_how_frequent_labels_are_and_does_not_look(toy_job, labe
     assert floor["cr_top_3"] <= 0.5
     for other in (toy_job("bce"), toy_job("mulcon", fold=3, seed=5)):
         assert floor_metrics(other) == floor
+    assert score_floor(toy_job("mulcon"), tmp_path) == FloorScore(metrics=floor, queries=0)
+    assert not list(tmp_path.iterdir()), "labels are not scored query by query"
 
 
 def test_the_floor_needs_no_image_of_the_test(toy_job, monkeypatch):

@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import save_file
 
 from hsearch.addresses import read_folder
+from hsearch.cluster.crew import _passed_on
 from hsearch.data.objects import Objects
 from hsearch.errors import ConfigError
 from hsearch.models.backbone import build_backbone
@@ -52,8 +53,8 @@ def test_a_network_has_the_weights_of_the_folder_and_its_spec_no_path(folder):
     spec = ModelSpec(backbone=NAME, pooling="token")
     network = build_backbone(local_weights(spec), seed=0).network
     torch.manual_seed(1)
-    expected = timm.create_model("test_vit", num_classes=0)
-    assert torch.equal(network.pos_embed, expected.pos_embed)
+    expected = timm.create_model("test_vit", num_classes=0).state_dict()["pos_embed"]
+    assert torch.equal(network.pos_embed, expected)
     assert spec.weights == "pretrained"
     random = ModelSpec(backbone=NAME, weights="random")
     assert local_weights(random) == random
@@ -82,7 +83,8 @@ def test_a_job_trains_from_the_folder_and_keeps_its_digest(folder, toy_job):
     assert job.training.model.weights == "pretrained"
     step = job_network(job, open_job_store(job))
     torch.manual_seed(1)
-    expected = timm.create_model("test_vit", num_classes=0).pos_embed
+    expected = timm.create_model("test_vit", num_classes=0).state_dict()["pos_embed"]
+    assert step.embedder.backbone is not None
     assert torch.equal(step.embedder.backbone.network.pos_embed.cpu(), expected)
 
 
@@ -133,6 +135,16 @@ def test_a_folder_that_is_not_there_is_a_sentence(monkeypatch, tmp_path):
     with pytest.raises(ConfigError, match="HSEARCH_WEIGHTS must be a folder"):
         check_network(ModelSpec(backbone=NAME))
     check_network(ModelSpec(backbone="nothing", weights="random"))
+
+
+def test_workers_are_told_where_the_weights_lie(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HSEARCH_WEIGHTS", "weights")
+    assert _passed_on()["HSEARCH_WEIGHTS"] == str(tmp_path / "weights")
+    monkeypatch.setenv("HSEARCH_WEIGHTS", "s3://bucket/weights")
+    assert _passed_on()["HSEARCH_WEIGHTS"] == "s3://bucket/weights"
+    monkeypatch.delenv("HSEARCH_WEIGHTS")
+    assert "HSEARCH_WEIGHTS" not in _passed_on()
 
 
 def test_whether_weights_are_at_hand(folder):

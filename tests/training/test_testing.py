@@ -1,14 +1,15 @@
 import numpy as np
 import pytest
 
-from hsearch.evaluation.query_table import QUERIES, read_query_tables
+from hsearch.evaluation.query_table import FLOOR_NAME, QUERIES, read_query_tables
 from hsearch.evaluation.scoring import ScoreOptions, join, score
 from hsearch.folds import ALL_CLASSES
+from hsearch.results import FloorScore
 from hsearch.training.floor import embed_frozen
 from hsearch.training.launch import train_locally
 from hsearch.training.loop import Report
 from hsearch.training.score import embed_runs
-from hsearch.training.testing import floor_metrics, score_run
+from hsearch.training.testing import floor_metrics, score_floor, score_run
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +57,16 @@ def test_the_floor_is_the_backbone_without_training_and_head(toy_job):
     # The method, its head and its knobs play no part.
     other = toy_job("proxy_anchor", model__embedding_dim=8)
     assert floor_metrics(other) == floor_metrics(job)
+
+
+def test_the_floor_keeps_what_every_query_scores(toy_job, tmp_path):
+    job = toy_job()
+    tested = score_floor(job, tmp_path)
+    assert tested == FloorScore(metrics=floor_metrics(job), queries=72)
+    table = read_query_tables(tmp_path / QUERIES)[FLOOR_NAME]
+    assert table.rows.tolist() == list(range(72))
+    for name, value in tested.metrics.items():
+        assert np.nanmean(table.values[name], dtype=np.float64) == pytest.approx(value, abs=1e-6)
 
 
 def test_a_training_on_all_classes_validates_on_none_and_keeps_its_last_epoch(tmp_path, toy_job):
