@@ -14,21 +14,6 @@ from hsearch.tracking.projection import ID_TAG, KEY_TAG, STUDY
 
 TAG = "mlflow.sharedViewState."
 
-_STUDY_COLUMNS = (
-    ("metrics", TEST),
-    ("metrics", VAL),
-    ("metrics", f"{TEST}_low"),
-    ("metrics", f"{TEST}_high"),
-    ("metrics", f"{TEST}_floor"),
-    ("metrics", VAL_FLOOR),
-    ("tags", "hsearch.regime"),
-    ("tags", "hsearch.method"),
-    ("tags", "hsearch.recipe"),
-    ("tags", "hsearch.backbone"),
-    ("tags", "hsearch.objective"),
-    ("metrics", TRIALS),
-)
-"""What decides comes first: a page of 1400 pixels has room for the scores and the regime."""
 _ARROW = 14
 """Pixels of the arrow at the column that sorts."""
 _SCORES, _SIDE_BY_SIDE = "Scores", "Side by side"
@@ -75,7 +60,7 @@ def studies_view(*, tested: bool) -> View:
         tested: Whether one of them was reproduced; otherwise the validation decides.
     """
     order = TEST if tested else VAL
-    state = _state(f"tags.`{KEY_TAG}` = '{STUDY}'", order, _STUDY_COLUMNS)
+    state = _state(f"tags.`{KEY_TAG}` = '{STUDY}'", order, _study_columns(tested=tested))
     return View("hsearch-studies", "hsearch: studies by score", state)
 
 
@@ -104,11 +89,23 @@ def comparison_view(studies: Mapping[str, str], *, tested: bool) -> View:
     key = hashlib.sha256(" ".join(runs).encode()).hexdigest()[:12]
     among = ", ".join(f"'{run}'" for run in runs)
     order = TEST if tested else VAL
-    state = _state(f"attributes.run_id IN ({among})", order, _STUDY_COLUMNS)
+    state = _state(f"attributes.run_id IN ({among})", order, _study_columns(tested=tested))
     state["compareRunCharts"] = [*_score_charts(), _side_by_side(runs[0])]
     sections = [_section(_SCORES), {**_section(_SIDE_BY_SIDE), "columns": 1, "cardHeight": 460}]
     state |= {"compareRunSections": sections, "runListHidden": True}
     return View(f"hsearch-compare-{key}", f"hsearch: {' / '.join(studies)}", state)
+
+
+def _study_columns(*, tested: bool) -> list[tuple[str, str]]:
+    """What decides comes first: a page of 1400 pixels has room for the scores and the regime."""
+    regime = ("tags", "hsearch.regime")
+    names = ("hsearch.method", "hsearch.recipe", "hsearch.backbone", "hsearch.objective")
+    tags = [("tags", name) for name in names]
+    of_test = [("metrics", f"{TEST}{end}") for end in ("_low", "_high", "_floor")]
+    val, floor, trials = (("metrics", name) for name in (VAL, VAL_FLOOR, TRIALS))
+    if tested:
+        return [("metrics", TEST), val, *of_test, regime, floor, *tags, trials]
+    return [val, ("metrics", VAL_SEM), floor, regime, *tags, trials]
 
 
 def _state(which: str, order: str, columns: Sequence[tuple[str, str]]) -> dict[str, object]:

@@ -24,6 +24,8 @@ from tests.search.made_results import made_result
 
 METHODS = {"proxy_nca": 0.31, "hpl": 0.37}
 """With the score around which the made trials of its search lie."""
+FLOOR = 0.21
+"""Of the validation, on the first fold."""
 EXPERIMENT = "hsearch/toy"
 NUM_TRIALS, NUM_RUNS = 3, 2
 PROTOCOL: Protocol = "cross-validated"
@@ -90,6 +92,8 @@ def _search(study: Study, score: float, uri: str) -> None:
             if trial.state == "running":
                 job = trial.job.model_copy(update={"fold": fold})
                 made = made_result(job, score + 0.02 * fold + 0.011 * number)
+                floor = {"map_at_r": FLOOR + 0.01 * fold}
+                made = made.model_copy(update={"floor": floor})
                 trial = study.record_fold(trial.number, made)
     tracker = Tracker(study.record, study.note_run, uri)
     assert tracker.close(timeout=120), tracker.behind

@@ -61,9 +61,13 @@ def close_assistant(page):
 
 def seen_score(page, run, metric):
     """The number of a run in MLflow's list, which must be in sight without scrolling."""
-    arguments = (run, f"metrics.`{metric}`")
-    what = f"{metric} of {run} in sight"
-    return float(wait_for(page, lambda page: page.execute_script(SEEN_CELL, *arguments), what))
+    return float(seen_cell(page, run, f"metrics.`{metric}`"))
+
+
+def seen_cell(page, run, column):
+    """The text of a run in a column of MLflow's list, in sight without scrolling."""
+    what = f"{column} of {run} in sight"
+    return wait_for(page, lambda page: page.execute_script(SEEN_CELL, run, column), what)
 
 
 def row_of(study):

@@ -22,6 +22,7 @@ from tests.browser.reading import (
     interval_shown,
     p_shown,
     row_of,
+    seen_cell,
     seen_score,
     shown_metric,
     shown_number,
@@ -82,6 +83,11 @@ def test_scores_of_two_studies_are_in_sight_at_once(made, links, laptop, title, 
         for metric in ("score/test", "score/val", "score/test_low"):
             assert seen_score(laptop, study, metric) == stored[study][metric]
     keep_picture(laptop, picture)
+    close_assistant(laptop)
+    for study in made.studies:
+        assert seen_score(laptop, study, "score/test_floor") == stored[study]["score/test_floor"]
+        assert seen_cell(laptop, study, "tags.`hsearch.regime`") == "full"
+    keep_picture(laptop, f"{picture}-alone")
     best = max(made.studies, key=lambda study: stored[study]["score/test"])
     rows = laptop.find_elements(By.XPATH, "//*[@role='row']//a[starts-with(., 'toy-')]")
     assert rows[0].text == best

@@ -39,7 +39,8 @@ def test_the_list_of_studies_has_a_link_for_every_data_set(uri, studies, query):
     )
     state = json.loads(views(query)["hsearch-studies"]["state"])
     assert state["orderByKey"] == "metrics.`score/val`"
-    assert state["selectedColumns"][:2] == ["metrics.`score/test`", "metrics.`score/val`"]
+    assert state["selectedColumns"][0] == "metrics.`score/val`"
+    assert "tags.`hsearch.regime`" in state["selectedColumns"]
     assert state["searchFilter"] == "tags.`hsearch.key` = 'study'"
 
 
