@@ -47,10 +47,12 @@ def evaluated(*arguments):
 
 def test_train_shows_the_metrics_of_labels_and_what_to_do_next(label_store, tmp_path):
     lines = train(label_store, tmp_path / "run").splitlines()
-    assert lines[0].startswith("mulcon on ")
+    assert lines[0].startswith("Recipe small-labels ")
+    assert lines[1].startswith("mulcon on ")
+    assert lines[2].startswith("Floor (label frequencies alone, no training): mAP 0.")
     metrics = r"mAP 0\.\d{4}  CF1 0\.\d{4}  .*"
-    assert re.fullmatch(rf"epoch 0/2  classify  untrained      {metrics}", lines[1])
-    assert re.fullmatch(rf"epoch 2/2  last      loss .*  {metrics}", lines[3])
+    assert re.fullmatch(rf"epoch 0/2  classify  before         {metrics}", lines[3])
+    assert re.fullmatch(rf"epoch 2/2  last      loss .*  {metrics}", lines[5])
     assert lines[-1] == f"Next:   hsearch evaluate {tmp_path / 'run'} --on test"
     written = json.loads((tmp_path / "run" / "result.json").read_text())
     assert written["job"]["objective"] == "map"
