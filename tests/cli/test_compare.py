@@ -72,7 +72,7 @@ def test_the_leaderboard_is_printed_with_floor_verdict_and_audit(recorded):
     assert "frozen backbone, no training 0.2000 - - 0.5080 < 0.001 < 0.001" in shown
     assert shown.count("Better than not training at all: yes for hpl, proxy_nca.") == 2
     assert any(line.startswith("Separated: hpl is better than proxy_nca. Boot") for line in shown)
-    assert any(line.startswith("The same for all: backbone, weights,") for line in shown)
+    assert any(line.startswith("The same for all: regime, backbone, weights,") for line in shown)
 
 
 def test_one_study_alone_is_shown(recorded):
