@@ -184,7 +184,7 @@ def test_two_methods_are_compared(searched, plain):
     assert "METHOD MAP 95 % CI" in printed
     assert "label frequencies, no image seen 0." in printed
     assert "Labels are scored over all images at once" in printed
-    assert "backbone" not in printed.replace("The same for all: backbone", "")
+    assert "backbone" not in printed.replace("The same for all: regime, backbone", "")
     (board,) = json.loads((searched.folder / "report" / "compare.json").read_text())["leaderboards"]
     assert board["metric"] == "map"
     assert {row["method"] for row in board["tables"][0]["rows"]} == {"mulcon", "bce"}
