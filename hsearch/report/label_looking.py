@@ -56,7 +56,7 @@ class LabelLook:
         store: Its data.
         part: Whose images are shown.
         rows: (N,) their rows in the store; all else is in this order.
-        before: By the untrained network.
+        before: By the network before training.
         after: By that of the best epoch.
         label_vectors: (T, K) what the trained method has learned about every label, if it has.
         attended: Chosen images, for methods that say where they look.
@@ -93,7 +93,9 @@ def look_at_labels(run: Path, part: LookPart, progress: Progress = silent) -> La
     """
     job, store, shown = shown_rows(run, part)
     untrained = job_network(job, store)
-    before = see_labels(untrained, job, store, shown, partial(progress, "embedding, untrained"))
+    before = see_labels(
+        untrained, job, store, shown, partial(progress, "embedding, before training")
+    )
     step = job_network(job, store, RunFolder(run).best)
     after = see_labels(step, job, store, shown, partial(progress, "embedding, trained"))
     vectors = step.method.label_vectors()

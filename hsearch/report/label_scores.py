@@ -29,7 +29,7 @@ def draw_label_scores(look: LabelLook) -> Figure:
         9.0,
         2.1 + _ROW * len(labels),
         f"{look.title}: average precision of labels",
-        f"mAP {np.nanmean(before):.3f} untrained, {np.nanmean(after):.3f} trained"
+        f"mAP {np.nanmean(before):.3f} before training, {np.nanmean(after):.3f} trained"
         f"; number of images in brackets{_left_out(len(labels), known, len(after))}",
     )
     axes = figure.add_subplot()
@@ -37,7 +37,7 @@ def draw_label_scores(look: LabelLook) -> Figure:
     cut = len(labels) // 2 if known > len(labels) else len(labels)
     places[cut:] += 1.0  # a gap where labels are left out
     for shift, values, colour, words in (
-        (-0.2, before, UNTRAINED, "untrained"),
+        (-0.2, before, UNTRAINED, "before training"),
         (0.2, after, BLUE, "trained"),
     ):
         bars = axes.barh(places + shift, values[labels], _BAR, color=colour, label=words)

@@ -18,7 +18,7 @@ def draw_levels(title: str, levels: tuple[str, ...], before: Metrics, after: Met
     Args:
         title: Of the picture.
         levels: Their names, coarsest first.
-        before: Metrics of the untrained network.
+        before: Metrics of the network before training.
         after: Metrics of the trained network.
     """
     panels = [
@@ -53,7 +53,7 @@ def draw_levels(title: str, levels: tuple[str, ...], before: Metrics, after: Met
 def _draw_pairs(axes: Axes, before: list[float], after: list[float]) -> None:
     places = np.arange(len(before))
     for shift, values, colour, label in (
-        (-0.2, before, UNTRAINED, "untrained"),
+        (-0.2, before, UNTRAINED, "before training"),
         (0.2, after, BLUE, "trained"),
     ):
         bars = axes.bar(places + shift, values, 0.38, color=colour, label=label)

@@ -41,7 +41,7 @@ class Look:
         part: Whose classes are shown.
         rows: (N,) the rows of their images; all embeddings are in this order.
         train_classes: (C,) the store's number of every training class, for the proxies.
-        before: By the untrained network.
+        before: By the network before training.
         after: By that of the best epoch.
     """
 
@@ -81,7 +81,7 @@ def look_at(run: Path, part: LookPart, progress: Progress = silent) -> Look:
     """
     job, store, shown = shown_rows(run, part)
     fold = split_store(store, job.splits).fold(job.fold)
-    before = _see(job, store, None, shown, partial(progress, "embedding, untrained"))
+    before = _see(job, store, None, shown, partial(progress, "embedding, before training"))
     after = _see(job, store, RunFolder(run).best, shown, partial(progress, "embedding, trained"))
     return Look(job, store, part, shown.rows, fold.classes, before, after)
 

@@ -75,7 +75,7 @@ def draw_map(look: Look, images: IntArray, maps: tuple[Mapped, Mapped], level: i
     subtitle = f"{plural(len(images), 'image')} of {len(look.rows)}; {after.how}"
     figure = new_figure(13.5, height, title, subtitle)
     panels = figure.subplots(1, 2)
-    for panel, mapped, words in zip(panels, maps, ("untrained", "trained"), strict=True):
+    for panel, mapped, words in zip(panels, maps, ("before training", "trained"), strict=True):
         _draw_images(panel, mapped, labels, colours)
         _draw_proxies(panel, mapped, look, level, colours)
         panel.set_title(words, loc="left", size=10.5, color=INK)

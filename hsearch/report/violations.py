@@ -84,7 +84,7 @@ def draw_violations(look: Look, before: Metrics, after: Metrics) -> Figure:
         for seen in (look.before, look.after)
     ]
     subtitle = (
-        f"pairs of images in wrong order: {after['h_violations']:.1%}, untrained "
+        f"pairs of images in wrong order: {after['h_violations']:.1%}, before training "
         f"{before['h_violations']:.1%} (less is better)"
     )
     figure = new_figure(11.5, 4.4, f"{look.title}: violations of the hierarchy", subtitle)
@@ -122,7 +122,7 @@ def _draw_broken(axes: Axes, orders: list[Order], levels: tuple[str, ...]) -> No
     places = np.arange(len(pairs))
     paper = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
     for shift, order, colour, label in (
-        (-0.2, orders[0], UNTRAINED, "untrained"),
+        (-0.2, orders[0], UNTRAINED, "before training"),
         (0.2, orders[1], BLUE, "trained"),
     ):
         values = [float(order.broken[pair]) for pair in pairs]

@@ -36,7 +36,9 @@ def test_bars_are_average_precisions_before_and_after(tmp_path, toy_job):
     ticks = [tick.get_text() for tick in axes.get_yticklabels()]
     assert ticks == [f"{look.names[label]}  ({marks[:, label].sum()})" for label in labels]
     subtitle = figure.texts[1].get_text()
-    assert f"mAP {np.nanmean(before):.3f} untrained, {np.nanmean(after):.3f} trained" in subtitle
+    assert (
+        f"mAP {np.nanmean(before):.3f} before training, {np.nanmean(after):.3f} trained" in subtitle
+    )
     assert subtitle.endswith("; without 1 that no image has")
 
 

@@ -23,7 +23,7 @@ def test_a_run_has_all_its_pictures(trained, tmp_path, method, part, expected):
         pixels = pixels_of(path)
         assert min(pixels.shape[:2]) > 200
         assert 0.005 < (pixels.min(axis=2) < 200).mean() < 0.9
-    phases = ["embedding, untrained", "embedding, trained", "scoring", "mapping"]
+    phases = ["embedding, before training", "embedding, trained", "scoring", "mapping"]
     assert list(dict.fromkeys(what for what, _, _ in told)) == phases
     for phase in phases:
         done, total = [(done, total) for what, done, total in told if what == phase][-1]

@@ -50,7 +50,7 @@ def test_many_queries_are_sampled(monkeypatch):
 def test_the_picture_says_the_metric_of_both_networks(looked):
     look = looked("hpl")
     figure = draw_violations(look, {"h_violations": 0.25}, {"h_violations": 0.125})
-    assert any("12.5%, untrained 25.0%" in text.get_text() for text in figure.texts)
+    assert any("12.5%, before training 25.0%" in text.get_text() for text in figure.texts)
 
 
 def test_kinds_are_named_by_the_finest_level_in_common():
