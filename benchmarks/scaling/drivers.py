@@ -165,6 +165,8 @@ class Calls:
                 return SimpleNamespace(info=SimpleNamespace(run_id=f"run-{self.count}"))
             if name == "search_runs":
                 return _Page()
+            if name == "get_experiment":
+                return SimpleNamespace(experiment_id="1", tags={})
             return None
 
         return call
