@@ -243,6 +243,8 @@ class FeatureCache:
             target = _part(parts, part)
             try:
                 with locked_at_once(target.with_suffix(".lock")) as mine:
+                    if self._path(view).exists():
+                        return True  # joined meanwhile, and the parts are being removed
                     if not mine or target.exists():
                         continue
                     if exchange and target.name in elsewhere:
