@@ -111,7 +111,7 @@ def test_null_switches_the_stages_of_a_method_off_and_makes_room_for_others():
         ),
         ({"stages__a__optimizer": 1}, "'stages.a.optimizer' cannot be 1: "),
         ({"stages__last__share": 0.3}, "A stage must have another name than `last`"),
-        ({"stages__a__method__x": None}, "'stages.a.method.x' must be true, false, a number or"),
+        ({"stages__a__method__x": [1, 2]}, "'stages.a.method.x' must be true, false, a number or"),
         (
             {"stages__a__optimizer__momentun": 0.5},
             "In the stage `a`: Unknown setting 'optimizer.momentun'; .* Did you mean 'momentum'?",
